@@ -1,0 +1,57 @@
+// Package ingest finds, recognises and opens inputs, places their clocks on one axis and matches the devices of different sources.
+// It knows no format by name.
+package ingest
+
+import (
+	"context"
+	"io"
+
+	"gpureport/ingest/timeline"
+)
+
+// HeadSize is how much of the decoded text a recogniser may see.
+const HeadSize = 64 << 10
+
+// Format is one input format. A recogniser says yes or no from the head and never tries to parse.
+type Format struct {
+	Name      string
+	Doc       string // one line for the README and inspect: what writes it
+	Recognise func(h Head) bool
+	// Read reads the file into b. nil: the format is recognised and named, but not read.
+	Read func(ctx context.Context, in *Input, b *timeline.Builder) error
+	// Convert is the one command that turns an unread format into a read one; required when Read is nil.
+	Convert string
+	// Bulk formats hold one rank's spans each: they are read one at a time, reduced and let go.
+	Bulk bool
+	// Asks says what it lets be asked, for inspect: checklist stages.
+	Asks []string
+}
+
+// Head is what a recogniser sees.
+type Head struct {
+	Name string // base name without .gz or .zst
+	Raw  []byte // first bytes after decompression, as they are
+	Text []byte // Raw without BOM, UTF-16 decoded, ANSI escapes and leading blank lines stripped; empty for binary content
+}
+
+// Input is one file or archive member while it is read.
+type Input struct {
+	Path   string // Source.Path
+	Source timeline.SourceID
+	Size   int64 // decoded size where known, else -1
+	Opt    *Options
+
+	open func() (io.ReadCloser, error)
+}
+
+// Options are what the user says about the inputs.
+type Options struct {
+	TZ     string            // --tz: offset of clocks that state no zone, "+08:00"; "" not said
+	As     map[string]string // --as FORMAT=GLOB
+	Set    map[string]string // --set
+	Jobs   int               // workers a file may use; 0: number of CPUs
+	Memory int64             // budget in bytes; 0: default
+}
+
+// Open gives the decoded byte stream of the input (decompressed, otherwise as stored).
+func (in *Input) Open() (io.ReadCloser, error) { return in.open() }

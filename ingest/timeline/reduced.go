@@ -1,0 +1,242 @@
+package timeline
+
+import "time"
+
+// Reduced is what outlives one trace file's spans: steps, ledgers, tables, collectives. A file of several processes gives one
+// Reduced a process. All times are on the file's own clock until placed; ns, integer.
+type Reduced struct {
+	Path        string // Source.Path of the trace
+	Process     Process
+	GPUs        []GPULedger // devices with at least one device op, by ordinal
+	Steps       StepMarks
+	HostBusy    []int64 // ns a step (same index as Steps.Index): host busy without sync waits; nil unknown
+	NextNS      []int64 // ns a step inside the loader's next() on the main thread
+	Rank        RankTables
+	Collectives []Collective // in order of start, all GPUs
+	Exposed     []Interval   // exposed pieces of collectives; Collective.Exposed0/N index it
+	Recorded    Interval     // first to last event of the process
+	Problems    []Problem
+	Notes       []string // what looked odd while reducing: clock suspect, no launches, dropped events
+}
+
+// StepMarks says how a process's steps were found.
+type StepMarks struct {
+	How         string          // ProfilerStep, annotation, kernel-sequence, none
+	Name        string          // the mark's name pattern, for the report
+	Confidence  Confidence      // Measured for ProfilerStep, Inferred else
+	Index       []int64         // number of each analysed step (k of ProfilerStep#k, else 0..)
+	Host        []Interval      // host interval of each analysed step; empty slice where found on the device
+	Dropped     []string        // which recorded steps are not analysed, and why
+	First       Interval        // the first recorded step if it was dropped, for warm-up; else empty
+	FirstOwners Owners          // its ledger if known
+	All         []time.Duration // GPU duration of every recorded step in order, the dropped ones included
+}
+
+// Confidence of a number or a check. The lowest wins.
+type Confidence uint8
+
+// Confidences, lowest first. NoConfidence is the zero value.
+const (
+	NoConfidence Confidence = iota
+	Hint
+	Inferred
+	Measured
+)
+
+func (c Confidence) String() string { return [...]string{"", "hint", "inferred", "measured"}[c] }
+
+// Segment is a piece of one GPU's window with one owner. Segments of a ledger are contiguous, ordered and cover the window.
+type Segment struct {
+	Start Time
+	Dur   int64  // ns
+	Row   uint32 // event that decided it: the kernel, the API call, the annotation; 0 none
+	Owner Owner
+	Sub   Sub
+}
+
+// Sub is a finer owner, for tables and sentences.
+type Sub uint8
+
+// Sub-owners.
+const (
+	SubNone Sub = iota
+	SubMatmul
+	SubConv
+	SubAttention
+	SubElementwise
+	SubReduce
+	SubNorm
+	SubOptimizer
+	SubCopyCast
+	SubMemset
+	SubValidation
+	SubCheckpoint
+	SubPageable
+	SubPinned
+	SubUncorrelated   // unknown: the op that closes the gap has no launch
+	SubLag            // unknown: the launch returned long before the op began
+	SubMissingEvents  // unknown: device events are missing
+	SubPipelineBubble // peer-wait in send/recv
+	SubRefill         // host.sync: launching again after a sync drained the queue
+	SubOther
+)
+
+// StepRow is one analysed step of one GPU: [Start, Start+Dur) with its owners, which sum to Dur.
+type StepRow struct {
+	Start  Time
+	Dur    int64
+	Owners Owners
+	Side   Side
+}
+
+// Side holds the side meters in ns; they never enter a sum.
+type Side struct{ HiddenComm, HiddenCopy, HiddenNext int64 }
+
+// GPULedger is the ledger of one device as one process drove it.
+type GPULedger struct {
+	Device       Device
+	Window       Interval         // analysed: whole steps, or first to last device op when there are none
+	Owners       Owners           // sums to Window
+	Subs         [NOwners][]SubNS // finer split, sorted by Sub
+	Side         Side
+	Steps        []StepRow   // contiguous, tile Window; empty without steps
+	Segments     []Segment   // tile Window
+	Busy         int64       // ns of Window with any device op: union over streams
+	Ops          int64       // device ops in Window
+	Order        []Owner     // owners by their median start in a step
+	Bins         BusyBins    // utilisation of the whole recording, for matching with sampled logs
+	SumError     int64       // ns that owners missed the window by; 0 or a bug
+	Kernels      []KernelRow // by total time, longest first, then name
+	Copies       []CopyRow
+	Late         int64 // device ops that began before their launch call (clock)
+	Uncorrelated int64
+	Idle         Interval // longest idle gap
+}
+
+// SubNS is time of one sub-owner.
+type SubNS struct {
+	Sub Sub
+	NS  int64
+}
+
+// BusyBins is the busy share of a device in equal bins from Start.
+type BusyBins struct {
+	Start Time
+	Bin   time.Duration
+	Busy  []float32 // [0,1]
+}
+
+// KernelRow is all launches of one kernel name and class inside the window.
+type KernelRow struct {
+	Name       string
+	Class      string // matmul, conv, attention, elementwise, reduce, norm, optimizer, copy-cast, comm, memset, other
+	Count      int64
+	Dur        int64  // ns, sum of durations
+	Median     int64  // ns
+	TensorCore int8   // 1 yes, 0 cannot be told, -1 no
+	DType      string // by name or shape: fp32, tf32, bf16, fp16, fp8 ...; "" unknown
+	Op         string // operator that launched most of it; "" unknown
+	SmallGrid  int64  // launches with fewer blocks than the part has SMs; -1 unknown
+	Short      int64  // launches under 10 us
+	ShortDur   int64
+	Rows       []uint32 // first few
+}
+
+// CopyRow is all copies of one direction and memory kind inside the window.
+type CopyRow struct {
+	Kind             CopyKind
+	Memory           MemKind // the host side
+	Count            int64
+	Bytes            int64
+	Dur              int64 // ns, sum
+	Exposed          int64 // ns owned by copies of this row in the ledger
+	BigBytes, BigDur int64 // of copies of at least 1 MiB, for bandwidth
+	BigCount         int64
+	Rows             []uint32 // largest few
+}
+
+// RankTables are totals of one process inside its analysed window.
+type RankTables struct {
+	Calls                    []CallRow // host API calls and operators by name, longest total first; at most 200
+	Loader                   LoaderStats
+	OptimizerNS              int64 // ns of device ops launched inside Optimizer.step plus the gaps there; -1: no Optimizer.step mark
+	OptimizerRows            []uint32
+	Matmuls                  []MatmulRow // matrix products whose shapes are known, longest first; at most 2000
+	MatmulNS, MatmulShapedNS int64       // device ns of matmul kernels: all, and with known shapes
+	CastNS                   int64       // device ns of cast kernels and copies launched by aten::to/_to_copy/copy_ between types; -1 no operators recorded
+	ChainNS                  int64       // device ns of elementwise kernels in chains (>=3 in a row of equal size on one stream)
+	ChainKernels, Chains     int64
+	StackFrames              bool // Python frames were recorded
+	Shapes                   bool // input shapes were recorded
+	SyncEvents               bool // cuda_sync events were recorded
+	Operators                bool // cpu_op events were recorded
+	GraphLaunches            int64
+	SyncCalls                int64 // blocking calls in the window
+	SyncNS                   int64 // ns of them
+	ItemCalls                int64 // aten::item and its kin
+	AllocCalls, AllocNS      int64 // allocator calls after the first analysed step
+	CompileNS                int64
+	MainThread               int64
+	OverheadNS               int64 // profiler overhead inside the window, union
+	ConvTrials               int64
+}
+
+// CallRow is one host name's total.
+type CallRow struct {
+	Name  string
+	Kind  SpanKind
+	Count int64
+	Dur   int64 // ns, sum
+	Max   int64
+	Rows  []uint32
+}
+
+// LoaderStats is the data loader as the trace shows it.
+type LoaderStats struct {
+	Name    string // the longest next() annotation name; "" none seen
+	Single  bool   // _SingleProcessDataLoaderIter
+	Calls   int64
+	Dur     int64    // ns inside next(), analysed window
+	Exposed int64    // ns of GPU gaps it owned
+	Rows    []uint32 // the longest few
+}
+
+// MatmulRow groups matrix products of one shape and type.
+type MatmulRow struct {
+	Op             string // aten::mm, aten::addmm, ...
+	M, N, K, Batch int64
+	DType          string // of the inputs: fp32, bf16, ...
+	Kernel         string // commonest kernel name
+	TensorCore     int8
+	Count          int64
+	Dur            int64 // ns on the device
+	Row            uint32
+}
+
+// Collective is one communication kernel of one rank. After the meeting of all ranks its exposed time is divided.
+type Collective struct {
+	GPU                int // index in GPUs
+	Start, End         Time
+	Name               string // kernel name
+	Primitive          string // all-reduce, all-gather, reduce-scatter, broadcast, reduce, send-recv, all-to-all, barrier, other, unknown
+	DType              string
+	Bytes              int64  // payload by the busbw convention; -1 unknown
+	Group              string // process group name, "" unknown
+	GroupDesc          string
+	GroupSize          int   // 0 unknown
+	GroupRanks         []int // nil unknown
+	Seq                int64 // -1 unknown
+	Step               int32 // analysed step that holds its start; -1 outside the window
+	Exposed0, ExposedN int32 // its pieces in Reduced.Exposed
+	ExposedNS          int64
+	Stream             int64
+	OnCompute          bool // runs on the stream that has most compute
+	Row                uint32
+
+	// Filled by the meeting.
+	Split                            Confidence // NoConfidence: undivided; Inferred: from one rank; Measured: all ranks were there
+	PeerWaitNS, TransferNS           int64      // of the whole kernel, not only its exposed part
+	ExposedWaitNS, ExposedTransferNS int64
+	Culprit                          int  // rank that arrived last; -1 unknown
+	Latest                           Time // when it arrived; reference clock of this rank
+}

@@ -1,0 +1,4 @@
+package ledger
+
+// Tables are the data files of rules/tables, compiled.
+type Tables struct{}
