@@ -3,8 +3,12 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	"gpureport/ingest/timeline"
 )
@@ -42,6 +46,56 @@ type Input struct {
 	Opt    *Options
 
 	open func() (io.ReadCloser, error)
+
+	mu       sync.Mutex
+	problems []timeline.Problem // one a code, in order of first report
+}
+
+// NewInput makes an input of its own, source 0, for readers' tests and for programs that have no Set.
+func NewInput(path string, open func() (io.ReadCloser, error), opt *Options) *Input {
+	if opt == nil {
+		opt = &Options{}
+	}
+	return &Input{Path: path, Size: -1, Opt: opt, open: open}
+}
+
+// NewBuilder gives a builder whose only source is in, ready for Format.Read.
+func NewBuilder(in *Input, format string) *timeline.Builder {
+	b := &timeline.Builder{}
+	b.TL.Sources = make([]timeline.Source, in.Source+1)
+	b.TL.Sources[in.Source] = timeline.Source{Path: in.Path, Format: format}
+	return b
+}
+
+// Open gives the decoded byte stream of the input (decompressed, otherwise as stored). It may be called again for another pass.
+func (in *Input) Open() (io.ReadCloser, error) { return in.open() }
+
+// Report counts a problem under its code and keeps the place and words of its first row. Safe for concurrent use.
+func (in *Input) Report(code string, sev timeline.Severity, row uint64, format string, args ...any) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i := range in.problems {
+		p := &in.problems[i]
+		if p.Code != code {
+			continue
+		}
+		p.Count++
+		p.Severity = max(p.Severity, sev)
+		if row < p.Row { // workers report out of order
+			p.Row, p.Message = row, fmt.Sprintf(format, args...)
+		}
+		return
+	}
+	in.problems = append(in.problems, timeline.Problem{Code: code, Severity: sev, Path: in.Path, Row: row, Message: fmt.Sprintf(format, args...), Count: 1})
+}
+
+// Problems gives what was reported so far, sorted by row, then code.
+func (in *Input) Problems() []timeline.Problem {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	ps := slices.Clone(in.problems)
+	slices.SortFunc(ps, func(a, b timeline.Problem) int { return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Code, b.Code)) })
+	return ps
 }
 
 // Options are what the user says about the inputs.
@@ -52,6 +106,3 @@ type Options struct {
 	Jobs   int               // workers a file may use; 0: number of CPUs
 	Memory int64             // budget in bytes; 0: default
 }
-
-// Open gives the decoded byte stream of the input (decompressed, otherwise as stored).
-func (in *Input) Open() (io.ReadCloser, error) { return in.open() }
