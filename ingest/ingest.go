@@ -72,6 +72,14 @@ func (in *Input) Open() (io.ReadCloser, error) { return in.open() }
 
 // Report counts a problem under its code and keeps the place and words of its first row. Safe for concurrent use.
 func (in *Input) Report(code string, sev timeline.Severity, row uint64, format string, args ...any) {
+	in.ReportN(1, code, sev, row, format, args...)
+}
+
+// ReportN is Report for n rows at once, of which row is the first; nothing for n < 1.
+func (in *Input) ReportN(n int64, code string, sev timeline.Severity, row uint64, format string, args ...any) {
+	if n < 1 {
+		return
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for i := range in.problems {
@@ -79,14 +87,14 @@ func (in *Input) Report(code string, sev timeline.Severity, row uint64, format s
 		if p.Code != code {
 			continue
 		}
-		p.Count++
+		p.Count += n
 		p.Severity = max(p.Severity, sev)
 		if row < p.Row { // workers report out of order
 			p.Row, p.Message = row, fmt.Sprintf(format, args...)
 		}
 		return
 	}
-	in.problems = append(in.problems, timeline.Problem{Code: code, Severity: sev, Path: in.Path, Row: row, Message: fmt.Sprintf(format, args...), Count: 1})
+	in.problems = append(in.problems, timeline.Problem{Code: code, Severity: sev, Path: in.Path, Row: row, Message: fmt.Sprintf(format, args...), Count: n})
 }
 
 // Problems gives what was reported so far, sorted by row, then code.

@@ -1,6 +1,333 @@
 package timeline
 
-// Builder collects what one source gives and turns it into a Timeline. Not safe for concurrent use.
+import (
+	"cmp"
+	"slices"
+)
+
+// Builder collects what one source gives and turns it into a Timeline. The zero value is ready for use; not safe for
+// concurrent use. Readers fill TL's tables directly, except spans, which go
+// through AddSpan.
 type Builder struct {
 	TL Timeline
+
+	chunks   []*SpanChunk
+	n        int
+	tracks   map[trackKey]TrackID
+}
+
+const (
+	chunkBits = 15
+	chunkSize = 1 << chunkBits
+	chunkMask = chunkSize - 1
+)
+
+// Span is one row of Spans.
+type Span struct {
+	Track      TrackID
+	Kind       SpanKind
+	Start, End Time
+	Name       StringID
+	Link, Row  uint32
+}
+
+// SpanChunk is a stretch of the spans added so far, in the order of adding; all columns have the same length.
+// Each column is let go on its own while Finish copies it, so that the peak stays near one copy.
+type SpanChunk struct {
+	Track      []TrackID
+	Kind       []SpanKind
+	Start, End []Time
+	Name       []StringID
+	Link, Row  []uint32
+}
+
+type trackKey struct {
+	source SourceID
+	table  StringID
+	kind   TrackKind
+	proc   int
+	device DeviceID
+	thread int64
+	name   string
+}
+
+// Source gives the source of id and makes room for it if the caller has not.
+func (b *Builder) Source(id SourceID) *Source {
+	for len(b.TL.Sources) <= int(id) {
+		b.TL.Sources = append(b.TL.Sources, Source{})
+	}
+	return &b.TL.Sources[id]
+}
+
+// AddClock adds a clock and makes it the source's.
+func (b *Builder) AddClock(src SourceID, c Clock) ClockID {
+	b.TL.Clocks = append(b.TL.Clocks, c)
+	id := ClockID(len(b.TL.Clocks) - 1)
+	b.Source(src).Clock = id
+	return id
+}
+
+// AddProc adds a process and gives its index in Procs.
+func (b *Builder) AddProc(p Process) int {
+	b.TL.Procs = append(b.TL.Procs, p)
+	return len(b.TL.Procs) - 1
+}
+
+// AddDevice adds a device.
+func (b *Builder) AddDevice(d Device) DeviceID {
+	b.TL.Devices = append(b.TL.Devices, d)
+	return DeviceID(len(b.TL.Devices) - 1)
+}
+
+// Track finds the track of t's source, table, kind, process, device and thread (and name, if the thread is -1) or adds it.
+func (b *Builder) Track(t Track) TrackID {
+	k := trackKey{source: t.Source, table: t.Table, kind: t.Kind, proc: t.Proc, device: t.Device, thread: t.Thread}
+	if t.Thread == -1 {
+		k.name = t.Name
+	}
+	if id, ok := b.tracks[k]; ok {
+		return id
+	}
+	if b.tracks == nil {
+		b.tracks = make(map[trackKey]TrackID)
+	}
+	b.TL.Tracks = append(b.TL.Tracks, t)
+	id := TrackID(len(b.TL.Tracks) - 1)
+	b.tracks[k] = id
+	return id
+}
+
+// AddSpan adds a span and gives its number, which side rows use as Span; Finish renumbers both.
+func (b *Builder) AddSpan(s Span) int32 {
+	if b.n&chunkMask == 0 {
+		b.chunks = append(b.chunks, newChunk())
+	}
+	c := b.chunks[len(b.chunks)-1]
+	c.Track = append(c.Track, s.Track)
+	c.Kind = append(c.Kind, s.Kind)
+	c.Start = append(c.Start, s.Start)
+	c.End = append(c.End, s.End)
+	c.Name = append(c.Name, s.Name)
+	c.Link = append(c.Link, s.Link)
+	c.Row = append(c.Row, s.Row)
+	b.n++
+	return int32(b.n - 1)
+}
+
+func newChunk() *SpanChunk {
+	return &SpanChunk{
+		Track: make([]TrackID, 0, chunkSize), Kind: make([]SpanKind, 0, chunkSize),
+		Start: make([]Time, 0, chunkSize), End: make([]Time, 0, chunkSize),
+		Name: make([]StringID, 0, chunkSize), Link: make([]uint32, 0, chunkSize), Row: make([]uint32, 0, chunkSize),
+	}
+}
+
+// NSpans is the number of spans added so far.
+func (b *Builder) NSpans() int { return b.n }
+
+// EachChunk shows the spans added so far in order, to be changed in place. A span whose Track is set to -1 is dropped by
+// Finish together with its side rows.
+func (b *Builder) EachChunk(f func(first int, c *SpanChunk)) {
+	for i, c := range b.chunks {
+		f(i<<chunkBits, c)
+	}
+}
+
+// SpanAt is span i as added.
+func (b *Builder) SpanAt(i int32) Span {
+	c, j := b.chunks[i>>chunkBits], i&chunkMask
+	return Span{c.Track[j], c.Kind[j], c.Start[j], c.End[j], c.Name[j], c.Link[j], c.Row[j]}
+}
+
+// Finish sorts what was added, sets Window and gives the Timeline. The Builder must not be used afterwards.
+func (b *Builder) Finish() *Timeline {
+	tl := &b.TL
+	if b.n == 0 && tl.Spans.Len() > 0 { // columns that were filled without AddSpan
+		s := &tl.Spans
+		for i := range s.Start {
+			b.AddSpan(Span{s.Track[i], s.Kind[i], s.Start[i], s.End[i], s.Name[i], s.Link[i], s.Row[i]})
+		}
+	}
+	b.finishSpans()
+	sortMarks(&tl.Marks)
+	slices.SortStableFunc(tl.Problems, func(x, y Problem) int {
+		return cmp.Or(cmp.Compare(x.Path, y.Path), cmp.Compare(x.Row, y.Row), cmp.Compare(x.Code, y.Code))
+	})
+	tl.Window = cover(tl)
+	b.chunks, b.tracks = nil, nil
+	return tl
+}
+
+// finishSpans gathers the chunks into sorted columns, one column at a time.
+func (b *Builder) finishSpans() {
+	s := &b.TL.Spans
+	order := b.order()
+	s.Track = gather(b.chunks, order, func(c *SpanChunk) *[]TrackID { return &c.Track })
+	s.Kind = gather(b.chunks, order, func(c *SpanChunk) *[]SpanKind { return &c.Kind })
+	s.Start = gather(b.chunks, order, func(c *SpanChunk) *[]Time { return &c.Start })
+	s.End = gather(b.chunks, order, func(c *SpanChunk) *[]Time { return &c.End })
+	s.Name = gather(b.chunks, order, func(c *SpanChunk) *[]StringID { return &c.Name })
+	s.Link = gather(b.chunks, order, func(c *SpanChunk) *[]uint32 { return &c.Link })
+	s.Row = gather(b.chunks, order, func(c *SpanChunk) *[]uint32 { return &c.Row })
+	b.chunks = nil
+	if len(s.Copies)+len(s.Kernels)+len(s.Comms)+len(s.Shapes) == 0 {
+		return
+	}
+	to := make([]int32, b.n) // new number of each span, -1 dropped
+	for i := range to {
+		to[i] = -1
+	}
+	for i, p := range order {
+		to[p] = int32(i)
+	}
+	s.Copies = renumber(s.Copies, to, func(r *Copy) *int32 { return &r.Span })
+	s.Kernels = renumber(s.Kernels, to, func(r *KernelArgs) *int32 { return &r.Span })
+	s.Comms = renumber(s.Comms, to, func(r *Comm) *int32 { return &r.Span })
+	s.Shapes = renumber(s.Shapes, to, func(r *Shape) *int32 { return &r.Span })
+}
+
+// order gives the numbers of the kept spans in the order of Spans: a counting sort by track, then each track by itself.
+func (b *Builder) order() []uint32 {
+	var count []int
+	kept := 0
+	for _, c := range b.chunks {
+		for _, t := range c.Track {
+			if t < 0 {
+				continue
+			}
+			for int(t) >= len(count) {
+				count = append(count, 0)
+			}
+			count[t]++
+			kept++
+		}
+	}
+	next := make([]int, len(count))
+	sum := 0
+	for t, n := range count {
+		next[t] = sum
+		sum += n
+	}
+	order := make([]uint32, kept)
+	for ci, c := range b.chunks {
+		for j, t := range c.Track {
+			if t < 0 {
+				continue
+			}
+			order[next[t]] = uint32(ci<<chunkBits + j)
+			next[t]++
+		}
+	}
+	type key struct {
+		start Time
+		i     uint32
+	}
+	end := func(i uint32) Time { return b.chunks[i>>chunkBits].End[i&chunkMask] }
+	row := func(i uint32) uint32 { return b.chunks[i>>chunkBits].Row[i&chunkMask] }
+	less := func(x, y key) int {
+		if x.start != y.start {
+			return cmp.Compare(x.start, y.start)
+		}
+		return cmp.Or(cmp.Compare(end(y.i), end(x.i)), cmp.Compare(row(x.i), row(y.i)), cmp.Compare(x.i, y.i))
+	}
+	var keys []key
+	at := 0
+	for _, n := range count {
+		part := order[at : at+n]
+		at += n
+		keys = keys[:0]
+		sorted := true
+		for j, i := range part {
+			k := key{b.chunks[i>>chunkBits].Start[i&chunkMask], i}
+			if j > 0 && sorted && less(keys[j-1], k) > 0 {
+				sorted = false
+			}
+			keys = append(keys, k)
+		}
+		if sorted {
+			continue
+		}
+		slices.SortFunc(keys, less)
+		for j, k := range keys {
+			part[j] = k.i
+		}
+	}
+	return order
+}
+
+func gather[T any](chunks []*SpanChunk, order []uint32, col func(*SpanChunk) *[]T) []T {
+	cols := make([][]T, len(chunks))
+	for i, c := range chunks {
+		cols[i], *col(c) = *col(c), nil
+	}
+	out := make([]T, len(order))
+	for i, p := range order {
+		out[i] = cols[p>>chunkBits][p&chunkMask]
+	}
+	return out
+}
+
+// renumber maps the Span of side rows, drops those of dropped spans and sorts the rest.
+func renumber[T any](rows []T, to []int32, span func(*T) *int32) []T {
+	kept := rows[:0]
+	for i := range rows {
+		p := span(&rows[i])
+		if *p = to[*p]; *p >= 0 {
+			kept = append(kept, rows[i])
+		}
+	}
+	slices.SortStableFunc(kept, func(x, y T) int { return cmp.Compare(*span(&x), *span(&y)) })
+	return slices.Clip(kept)
+}
+
+func sortMarks(m *Marks) {
+	if slices.IsSorted(m.At) {
+		return
+	}
+	order := make([]int, len(m.At))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(m.At[x], m.At[y]) })
+	permute(&m.Track, order)
+	permute(&m.Kind, order)
+	permute(&m.At, order)
+	permute(&m.Name, order)
+	permute(&m.Row, order)
+}
+
+func permute[T any](col *[]T, order []int) {
+	out := make([]T, len(order))
+	for i, p := range order {
+		out[i] = (*col)[p]
+	}
+	*col = out
+}
+
+// cover is the hull of the spans and the series; a reading over a window starts when its window does.
+func cover(tl *Timeline) Interval {
+	var iv Interval
+	first := true
+	add := func(start, end Time) {
+		if first {
+			iv, first = Interval{start, end}, false
+			return
+		}
+		iv.Start, iv.End = min(iv.Start, start), max(iv.End, end)
+	}
+	for i, start := range tl.Spans.Start {
+		add(start, tl.Spans.End[i])
+	}
+	for i := range tl.Series {
+		s := &tl.Series[i]
+		if len(s.At) == 0 {
+			continue
+		}
+		start := s.At[0]
+		if s.Metric.Covers == WindowBefore {
+			start -= Time(s.Metric.Window)
+		}
+		add(start, s.At[len(s.At)-1])
+	}
+	return iv
 }
