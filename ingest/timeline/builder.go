@@ -11,9 +11,9 @@ import (
 type Builder struct {
 	TL Timeline
 
-	chunks   []*SpanChunk
-	n        int
-	tracks   map[trackKey]TrackID
+	chunks []*SpanChunk
+	n      int
+	tracks map[trackKey]TrackID
 }
 
 const (
