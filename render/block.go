@@ -172,8 +172,9 @@ type Lane struct {
 	ErrorS   float64
 	Curves   []Curve
 	Limits   []Limit
-	Hatch    []Event // throttled stretches
-	Table    *Table  // the first 200 rows as a table
+	Hatch    []Event   // throttled stretches
+	Dips     []DipMark // marks above the curve; the first screen only
+	Table    *Table    // the first 200 rows as a table
 }
 
 // Curve is one GPU's readings; Band marks the grey band of all the others.
@@ -259,7 +260,8 @@ type CheckRow struct {
 	Refs                    []string
 	RefsFoot                string
 	Missing                 []MissingRow
-	Jump                    string // anchor in the time line, "" none
+	Subjects                []SubjectRow // each subject, when the rule speaks of more than one
+	Jump                    string       // anchor in the time line, "" none
 }
 
 // NumberRow is a number against its limit.
@@ -310,3 +312,6 @@ func (Commands) block()    {}
 func (Lanes) block()       {}
 func (Prose) block()       {}
 func (NoteBlock) block()   {}
+
+// SubjectRow is one subject's outcome of a rule that speaks of several.
+type SubjectRow struct{ Name, Outcome, Saving, Says string }
