@@ -42,12 +42,14 @@ type Clause struct {
 	Facts   []facts.ID
 }
 
-// Advice is one thing to do, or a withheld one.
+// Advice is one thing to do.
 type Advice struct {
-	Say string
+	Say     string
+	Capture string // recipe id when the advice is to record something; "" otherwise
 }
 
 // Withheld is advice that a gate did not let through, and the capture that would open it; Capture "" when the gate is closed by what was measured.
+// Gate is "hint" for advice that a mere hint may not give.
 type Withheld struct {
 	Say, Gate, Why, Capture string
 }
