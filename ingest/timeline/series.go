@@ -34,9 +34,25 @@ func (b *Builder) Reading(s int, at Time, value float64, row uint32) bool {
 
 // GPUTrack makes a device and the track of its sampled readings.
 func (b *Builder) GPUTrack(d Device, name string) TrackID {
-	b.TL.Devices = append(b.TL.Devices, d)
-	b.TL.Tracks = append(b.TL.Tracks, Track{Source: d.Source, Kind: TrackGPU, Proc: -1, Device: DeviceID(len(b.TL.Devices) - 1), Thread: -1, Name: name})
-	return TrackID(len(b.TL.Tracks) - 1)
+	return b.Track(Track{Source: d.Source, Kind: TrackGPU, Proc: -1, Device: b.AddDevice(d), Thread: -1, Name: name})
+}
+
+// AddMark adds something that happened at an instant.
+func (b *Builder) AddMark(kind MarkKind, t TrackID, at Time, name string, row uint32) {
+	m := &b.TL.Marks
+	m.Track, m.Kind, m.At = append(m.Track, t), append(m.Kind, kind), append(m.At, at)
+	m.Name, m.Row = append(m.Name, b.TL.Names.IDOf(name)), append(m.Row, row)
+}
+
+// HasMarkSince tells whether a mark of the kind lies at or after at.
+func (b *Builder) HasMarkSince(kind MarkKind, at Time) bool {
+	m := &b.TL.Marks
+	for i := len(m.At) - 1; i >= 0; i-- {
+		if m.Kind[i] == kind && m.At[i] >= at {
+			return true
+		}
+	}
+	return false
 }
 
 // SealSeries makes every series strictly rising: it sorts the few that are not, drops later readings of an instant that has one, and

@@ -1,0 +1,50 @@
+// Package formats is the list of input formats: one line each. Those that are read have a package of their own; the others are
+// recognised, named, and answered with the one command that records what is read.
+package formats
+
+import (
+	"gpureport/ingest"
+	"gpureport/ingest/dmon"
+	"gpureport/ingest/smiquery"
+)
+
+// List is every format that is recognised. No two may say yes to one file.
+var List = []ingest.Format{
+	// torchprof.Format,
+	dmon.Format,
+	smiquery.Format,
+	nsysSQLite,
+	nvprof,
+	sqlite,
+	nsysRep,
+	nsysJSON,
+	nsysStats,
+	hdf5,
+	parquet,
+	arrow,
+	memorySnapshot,
+	executionTrace,
+	ascendTrace,
+	tensorflowTrace,
+	record,
+	ownReport,
+	pmon,
+	otherDmon,
+	dcgmDmon,
+	smiApps,
+	smiQ,
+	smiXML,
+	smiTable,
+	smiTopo,
+	smiNvlink,
+	smiList,
+	smiStats,
+	smiDaemon,
+	smiCapture,
+	smiNoHeader,
+	prometheus,
+	kernelLog,
+	journal,
+	rocmSMI,
+	packed,
+}

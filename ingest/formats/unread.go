@@ -1,0 +1,302 @@
+package formats
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"gpureport/ingest"
+)
+
+// The commands whose output is read.
+const (
+	recordDmon  = "nvidia-smi dmon -s pucvmet -d 1 -o DT -f dmon.log"
+	recordQuery = "nvidia-smi --query-gpu=timestamp,index,uuid,name,pstate,utilization.gpu,utilization.memory,power.draw,enforced.power.limit,power.default_limit," +
+		"clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,temperature.memory,clocks_event_reasons.active,pcie.link.gen.gpucurrent,pcie.link.gen.max," +
+		"pcie.link.width.current,pcie.link.width.max,memory.used --format=csv,nounits -lms 500 -f query.csv"
+	recordTrace = `on every rank: torch.profiler.profile(activities=[CPU,CUDA], schedule=schedule(wait=10,warmup=3,active=24,repeat=1), record_shapes=True, ` +
+		`on_trace_ready=tensorboard_trace_handler("trace"), experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)) and prof.step() each step`
+)
+
+func unread(name, doc, convert string, recognise func(h ingest.Head) bool) ingest.Format {
+	return ingest.Format{Name: name, Doc: doc, Convert: convert, Recognise: recognise}
+}
+
+// Nsight Systems and other binary files.
+var (
+	nsysSQLite = unread("nsys-sqlite", "an Nsight Systems SQLite export", recordTrace, func(h ingest.Head) bool {
+		return isSQLite(h) && isNsys(h)
+	})
+	nvprof = unread("nvprof", "a database of nvprof", recordTrace, func(h ingest.Head) bool {
+		return isSQLite(h) && !isNsys(h) && has(h.Raw, "CUPTI_ACTIVITY_KIND_")
+	})
+	sqlite = unread("sqlite", "an SQLite database that is not from Nsight Systems", recordTrace, func(h ingest.Head) bool {
+		return isSQLite(h) && !isNsys(h) && !has(h.Raw, "CUPTI_ACTIVITY_KIND_")
+	})
+	nsysRep = unread("nsys-rep", "an Nsight Systems report", recordTrace, func(h ingest.Head) bool {
+		return bytes.HasPrefix(h.Raw, []byte("NVIDIA Tegra Profiler Report"))
+	})
+	nsysJSON = unread("nsys-json", "an Nsight Systems JSON export", recordTrace, func(h ingest.Head) bool {
+		t := skipSpace(h.Text)
+		line, _, _ := bytes.Cut(t, []byte("\n"))
+		if bytes.HasPrefix(t, []byte(`{"data":[`)) || bytes.HasPrefix(t, []byte(`{"data": [`)) {
+			return has(t, "CudaEvent") || has(t, "TraceProcessEvent") || has(t, "NvtxEvent") || has(t, `"Type":`)
+		}
+		return len(t) > 0 && t[0] == '{' && has(line, `"Type":`) && (has(t, "CudaEvent") || has(t, "TraceProcessEvent") || has(t, "NvtxEvent"))
+	})
+	nsysStats = unread("nsys-stats", "tables of nsys stats", recordTrace, func(h ingest.Head) bool {
+		for i, line := range firstLines(h.Text, 30) {
+			if i == 0 && nsysHeader.MatchString(line) {
+				return true
+			}
+			if strings.HasPrefix(line, "Processing [") || strings.HasPrefix(line, "** CUDA ") || strings.HasPrefix(line, "** NVTX ") || strings.HasPrefix(line, "** OS Runtime ") {
+				return true
+			}
+		}
+		return false
+	})
+	hdf5 = unread("nsys-hdf", "an HDF5 file, as nsys export writes one", recordTrace, func(h ingest.Head) bool {
+		return bytes.HasPrefix(h.Raw, []byte("\x89HDF\r\n\x1a\n"))
+	})
+	parquet = unread("parquet", "a Parquet file, as nsys recipes write them", recordTrace, func(h ingest.Head) bool {
+		return bytes.HasPrefix(h.Raw, []byte("PAR1"))
+	})
+	arrow = unread("arrow", "an Arrow file, as nsys export writes one", recordTrace, func(h ingest.Head) bool {
+		return bytes.HasPrefix(h.Raw, []byte("ARROW1"))
+	})
+	memorySnapshot = unread("torch-memory-snapshot", "a pickle, such as a PyTorch memory snapshot", recordTrace, func(h ingest.Head) bool {
+		return len(h.Raw) > 2 && h.Raw[0] == 0x80 && h.Raw[1] >= 2 && h.Raw[1] <= 5
+	})
+)
+
+var nsysHeader = regexp.MustCompile(`^"?(Time ?\(%\),"?Total Time|Start ?\([a-z]+\),(Duration|End)|Total \(M?B\),Count|API Start|Kernel Start)`)
+
+// JSON that is no PyTorch Profiler trace.
+var (
+	executionTrace = unread("torch-execution-trace", "a PyTorch execution trace: a graph without times", recordTrace, func(h ingest.Head) bool {
+		t := compact(h.Text, 400)
+		return bytes.HasPrefix(t, []byte(`{"schema":"1.`)) && has(h.Text, `"nodes"`)
+	})
+	ascendTrace = unread("ascend-trace", "a trace of Ascend NPUs", recordTrace, func(h ingest.Head) bool {
+		t := skipSpace(h.Text)
+		// torch_npu writes stamps as strings, in a bare array.
+		return len(t) > 0 && t[0] == '[' && has(t[:min(len(t), 4096)], `"ph"`) && stringStamp.Match(t[:min(len(t), 16<<10)])
+	})
+	tensorflowTrace = unread("tensorflow-trace", "a trace of the TensorFlow or JAX profiler", recordTrace, func(h ingest.Head) bool {
+		t := skipSpace(h.Text)
+		return len(t) > 0 && t[0] == '{' && has(t, `"displayTimeUnit"`) && has(t, `"traceEvents"`) && !has(t, `"deviceProperties"`) && !has(t, `"schemaVersion"`) &&
+			tfProcess.Match(t)
+	})
+	record = unread("gpureport-record", "a capture of gpureport record", recordQuery, func(h ingest.Head) bool {
+		line, _, _ := bytes.Cut(skipSpace(h.Text), []byte("\n"))
+		return bytes.HasPrefix(line, []byte("{")) && has(compact(line, 2000), `"schema":"gpureport.record"`)
+	})
+	ownReport = unread("gpureport-report", "a report of gpureport itself", "gpureport analyze on the files it was made from", func(h ingest.Head) bool {
+		return bytes.HasPrefix(compact(h.Text, 100), []byte(`{"schema":"gpureport/`))
+	})
+	rocmSMI = unread("rocm-smi", "rocm-smi --json: AMD GPUs", recordTrace, func(h ingest.Head) bool {
+		t := compact(h.Text, 400)
+		return bytes.HasPrefix(t, []byte(`{"card`)) && has(t, `":{"`)
+	})
+	journal = unread("journal-json", "a journal in JSON", recordQuery, func(h ingest.Head) bool {
+		line, _, _ := bytes.Cut(skipSpace(h.Text), []byte("\n"))
+		return bytes.HasPrefix(line, []byte("{")) && has(line, `"__REALTIME_TIMESTAMP"`)
+	})
+)
+
+var (
+	stringStamp = regexp.MustCompile(`"ts": ?"\d+(\.\d+)?"`)
+	tfProcess   = regexp.MustCompile(`/(device|host):(GPU|CPU|TPU)|/job:|"/(host|device):|TensorFlow|tf_op|XLA |Horovod|StepMarker`)
+)
+
+// What other commands of the NVIDIA tools print.
+var (
+	pmon = unread("pmon", "nvidia-smi pmon: processes", recordDmon, func(h ingest.Head) bool {
+		cols, ok := dmonHeader(h)
+		return ok && contains(cols, "pid") && contains(cols, "type")
+	})
+	otherDmon = unread("other-dmon", "a dmon look-alike of another vendor", recordTrace, func(h ingest.Head) bool {
+		cols, ok := dmonHeader(h)
+		return ok && !contains(cols, "pid") && (contains(cols, "ppu") || contains(cols, "jpu"))
+	})
+	dcgmDmon = unread("dcgmi-dmon", "dcgmi dmon", recordQuery, func(h ingest.Head) bool {
+		for _, line := range firstLines(h.Text, 5) {
+			if strings.HasPrefix(line, "#Entity") || strings.HasPrefix(line, "# Entity") {
+				return true
+			}
+		}
+		lines := firstLines(h.Text, 4) // the header was lost
+		n := 0
+		for _, line := range lines {
+			if dcgmRow.MatchString(line) {
+				n++
+			}
+		}
+		return n >= 2 && n == len(lines)
+	})
+	smiApps = unread("smi-apps", "a nvidia-smi query of processes, retired pages or remapped rows", recordQuery, func(h ingest.Head) bool {
+		for _, line := range firstLines(h.Text, 3) {
+			if appsHeader.MatchString(line) {
+				return true
+			}
+		}
+		return false
+	})
+	smiQ = unread("smi-q", "nvidia-smi -q", recordQuery, func(h ingest.Head) bool {
+		for _, line := range firstLines(h.Text, 3) {
+			if strings.HasPrefix(line, "==============NVSMI LOG") {
+				return true
+			}
+		}
+		return false
+	})
+	smiXML = unread("smi-xml", "nvidia-smi -q -x", recordQuery, func(h ingest.Head) bool {
+		t := skipSpace(h.Text)
+		return bytes.HasPrefix(t, []byte("<")) && has(t[:min(len(t), 1024)], "nvidia_smi_log")
+	})
+	smiTable = unread("smi-table", "the table that nvidia-smi prints", recordQuery, func(h ingest.Head) bool {
+		frame := false
+		for _, line := range firstLines(h.Text, 6) {
+			frame = frame || strings.HasPrefix(line, "+--")
+			if frame && strings.HasPrefix(line, "| NVIDIA-SMI") {
+				return true
+			}
+		}
+		return false
+	})
+	smiTopo = unread("topo", "nvidia-smi topo", recordTrace, func(h ingest.Head) bool {
+		line, rest, _ := bytes.Cut(h.Text, []byte("\n"))
+		cells := strings.Fields(string(line))
+		if len(cells) > 0 && cells[0] == "GPU0" && (line[0] == ' ' || line[0] == '\t') {
+			return bytes.HasPrefix(bytes.TrimSpace(rest), []byte("GPU0"))
+		}
+		return strings.HasPrefix(string(line), "ERROR: Option -m is missing its value") // topo -m on Windows
+	})
+	smiNvlink = unread("nvlink", "nvidia-smi nvlink", recordTrace, func(h ingest.Head) bool {
+		lines := firstLines(h.Text, 3)
+		if len(lines) < 2 || !gpuLine.MatchString(lines[0]) {
+			return false
+		}
+		return strings.HasPrefix(lines[1], "Link ") || strings.Contains(lines[1], "Nvlink") || strings.Contains(lines[1], "NVLINK")
+	})
+	smiList = unread("smi-list", "nvidia-smi -L", recordQuery, func(h ingest.Head) bool {
+		lines := firstLines(h.Text, 2)
+		return len(lines) > 0 && gpuLine.MatchString(lines[0]) && (len(lines) == 1 || gpuLine.MatchString(lines[1]) || strings.HasPrefix(lines[1], "MIG "))
+	})
+	smiStats = unread("smi-stats", "nvidia-smi stats", recordQuery, func(h ingest.Head) bool {
+		lines := firstLines(h.Text, 3)
+		return len(lines) > 1 && statsRow.MatchString(lines[0]) && statsRow.MatchString(lines[1])
+	})
+	smiDaemon = unread("smi-daemon", "a log of nvidia-smi daemon", "nvidia-smi replay -f NAME gives its text; "+recordQuery, func(h ingest.Head) bool {
+		return strings.HasPrefix(h.Name, "nvstats-") && len(h.Text) == 0
+	})
+	smiCapture = unread("smi-capture", "outputs of several commands in one file", recordQuery, func(h ingest.Head) bool {
+		lines := firstLines(h.Text, 8)
+		return len(lines) > 2 && strings.Trim(lines[0], "#=") == "" && len(lines[0]) > 20 && strings.Contains(strings.ToLower(strings.Join(lines[1:], " ")), "capture")
+	})
+	// The columns of a log without header cannot be known: it stays unknown, with advice.
+	smiNoHeader = unread(ingest.Unknown, "nvidia-smi output without its header, so that nobody knows its columns", recordQuery, func(h ingest.Head) bool {
+		lines := firstLines(h.Text, 20)
+		if len(lines) < 2 {
+			return false
+		}
+		for _, line := range lines[:len(lines)-1] {
+			if !headless.MatchString(line) && !bareNumber.MatchString(line) {
+				return false
+			}
+		}
+		return true
+	})
+	prometheus = unread("prometheus", "a Prometheus text of a GPU exporter", recordQuery, func(h ingest.Head) bool {
+		for _, line := range firstLines(h.Text, 20) {
+			if promLine.MatchString(line) {
+				return true
+			}
+		}
+		return false
+	})
+	kernelLog = unread("kernel-log", "a kernel log with lines of the NVIDIA driver", recordQuery, func(h ingest.Head) bool {
+		t := skipSpace(h.Text)
+		if len(t) == 0 || t[0] == '{' || t[0] == '<' && has(t[:min(len(t), 200)], "xml") || bytes.HasPrefix(t, []byte("####")) {
+			return false
+		}
+		return kernelLine.Match(h.Text)
+	})
+	packed = unread("packed", "an archive that is not opened here", "unpack it (xz -dk, 7z x, unrar x, lz4 -d) and give the folder", func(h ingest.Head) bool {
+		for _, magic := range []string{"\xfd7zXZ\x00", "7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07", "\x04\x22\x4d\x18"} {
+			if bytes.HasPrefix(h.Raw, []byte(magic)) {
+				return true
+			}
+		}
+		return false
+	})
+)
+
+var (
+	gpuLine    = regexp.MustCompile(`^GPU \d+: .*\(UUID: (GPU|MIG)-`)
+	dcgmRow    = regexp.MustCompile(`^(GPU|GPU-I|GPU-CI|Switch|CPU) \d+\s+(N/A|[\d.]+(\([^)]*\))?)(\s+(N/A|[\d.]+(\([^)]*\))?))*\s*$`)
+	statsRow   = regexp.MustCompile(`^\d+, *[A-Za-z]+, *\d{16}, *[\d.]+$`)
+	appsHeader = regexp.MustCompile(`^(timestamp|gpu_name|gpu_bus_id|gpu_uuid|gpu_serial|pid|process_name|vgpu_instance|remapped_rows\.[a-z.]+|retired_pages\.[a-z]+)?,? ?.*\b(pid, |process_name|used_gpu_memory|retired_pages\.(address|cause)|^gpu_uuid, remapped_rows)`)
+	headless   = regexp.MustCompile(`^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}(, .*)?|\d+, .*(%|MiB|W|MHz|GPU-[0-9a-f]|P\d).*|\d+(\.\d+)? (%|MiB|W|MHz)(, .*)?)$`)
+	bareNumber = regexp.MustCompile(`^-?\d+([.,]\d+)?( ?[%WC]|, *-?\d+(\.\d+)?)*$`)
+	promLine   = regexp.MustCompile(`^(# (HELP|TYPE) (DCGM_FI_|nvidia_smi_|nvidia_gpu_|gpu_)|DCGM_FI_[A-Z_]+ ?\{|nvidia_smi_[a-z_]+\{)`)
+	kernelLine = regexp.MustCompile(`NVRM: |SXid \(PCI|Xid \(`)
+)
+
+func isSQLite(h ingest.Head) bool { return bytes.HasPrefix(h.Raw, []byte("SQLite format 3\x00")) }
+
+func isNsys(h ingest.Head) bool {
+	return has(h.Raw, "StringIds") && (has(h.Raw, "TARGET_INFO_") || has(h.Raw, "CUPTI_ACTIVITY_KIND_") || has(h.Raw, "NVTX_EVENTS") || has(h.Raw, "META_DATA_EXPORT") || has(h.Raw, "ANALYSIS_"))
+}
+
+func has(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }
+
+func contains(cells []string, s string) bool {
+	for _, c := range cells {
+		if c == s {
+			return true
+		}
+	}
+	return false
+}
+
+func skipSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
+
+// compact drops blanks from the first n bytes, so that a key and its value stand together.
+func compact(b []byte, n int) []byte {
+	out := make([]byte, 0, n)
+	for _, c := range b[:min(len(b), n)] {
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// firstLines gives the first n lines that are not blank, trimmed.
+func firstLines(b []byte, n int) []string {
+	var out []string
+	for line := range bytes.Lines(b) {
+		if s := string(bytes.TrimSpace(line)); s != "" {
+			if out = append(out, s); len(out) == n {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// dmonHeader gives the column names of a dmon-like header among the first lines.
+func dmonHeader(h ingest.Head) ([]string, bool) {
+	for _, line := range firstLines(h.Text, 20) {
+		rest, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			continue
+		}
+		cols := strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
+		if len(cols) > 2 && (cols[0] == "gpu" || cols[0] == "ppu" || contains(cols[:3], "gpu") || contains(cols[:3], "ppu")) {
+			return cols, true
+		}
+	}
+	return nil, false
+}
