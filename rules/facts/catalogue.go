@@ -17,9 +17,16 @@ var Catalogue = []*Deriver{
 	SampledUtil,
 	// Stage hw.
 	// Stage data.
+	Loader,
+	Copies,
 	// Stage kernel.
+	KernelMix,
+	Gemm,
 	// Stage comm.
+	Comm,
+	Straggler,
 	// Stage shape.
+	Shapes,
 }
 
 // Decls gives every declared fact, by ID.

@@ -1,0 +1,249 @@
+package facts
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gpureport/ingest/timeline"
+	"gpureport/ingest/unit"
+)
+
+const classShare = " of the GPU's busy time in its analysed window (kernels that run at once share the time)."
+
+var (
+	gpuKernels = &Decl{ID: "gpu.kernels_count", Unit: unit.Count, Per: GPU, Max: 1e12, Capture: "C4",
+		Doc: "Kernels that ran in the GPU's analysed window, collectives left out."}
+	gpuMatmul      = kernelShare("gpu.matmul_frac", "Matrix products'")
+	gpuConv        = kernelShare("gpu.conv_frac", "Convolutions'")
+	gpuAttention   = kernelShare("gpu.attention_frac", "Fused attention kernels'")
+	gpuElementwise = kernelShare("gpu.elementwise_frac", "Elementwise kernels'")
+	gpuReduce      = kernelShare("gpu.reduce_norm_frac", "Reductions' and normalisations'")
+	gpuOptimizer   = kernelShare("gpu.optimizer_kernels_frac", "Optimizer kernels'")
+	gpuCopies      = kernelShare("gpu.copy_kernels_frac", "Copies' inside the GPU, casts' and fills'")
+	gpuOther       = kernelShare("gpu.unclassified_frac", "Kernels' whose name fits no class")
+	gpuTCUnused    = &Decl{ID: "gpu.tensor_core_unused_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
+		Doc: "Share, by kernel names, of matrix products and convolutions that ran without the tensor cores the part has," + classShare}
+	gpuTCUnusedFP32 = &Decl{ID: "gpu.fp32_matmul_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
+		Doc: "Share of FP32 matrix products and convolutions without tensor cores on a part that could run them in TF32," + classShare}
+	gpuTF32Ratio = &Decl{ID: "gpu.fp32_of_tf32_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
+		Doc: "The part's FP32 peak out of its peak on tensor cores for the same data: TF32 where it has it, else half precision."}
+	gpuTiny = &Decl{ID: "gpu.tiny_kernels_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
+		Doc: "Kernels shorter than 10 us, out of all kernels of the GPU's analysed window, collectives left out."}
+	gpuTinyCost = &Decl{ID: "gpu.tiny_cost_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
+		Doc: "Share of the GPU's analysed window in kernels shorter than 10 us and in gaps in which its host was launching."}
+	rankOptimizer = &Decl{ID: "rank.optimizer_frac", Unit: unit.Frac, Per: Rank, Max: 1, Capture: "C4",
+		Doc: "Time of device operations launched inside Optimizer.step and of the gaps between them, out of the analysed window of the rank's GPUs."}
+)
+
+func kernelShare(id ID, of string) *Decl {
+	return &Decl{ID: id, Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4", Doc: of + " share" + classShare}
+}
+
+// KernelMix: what does the GPU do while it computes, and does it use the units it has? By kernel class and name. A class's share of
+// the kernels' summed time is applied to the ledger's compute time, so that shares of busy time never exceed it. Missing: no trace; for
+// tensor cores, where names of most products do not tell, or the part is not known.
+var KernelMix = &Deriver{
+	Name:  "kernel-mix",
+	After: []*Deriver{LedgerShares},
+	Gives: []*Decl{gpuKernels, gpuMatmul, gpuConv, gpuAttention, gpuElementwise, gpuReduce, gpuOptimizer, gpuCopies, gpuOther,
+		gpuTCUnused, gpuTCUnusedFP32, gpuTF32Ratio, gpuTiny, gpuTinyCost, rankOptimizer},
+	Run: func(p *Pass) {
+		p.eachGPU(p.kernelsOf)
+		p.eachRank(p.optimizerOf)
+	},
+}
+
+// computeNS is the summed time of everything that the ledger holds as compute: kernels but collectives, fills, copies inside the GPU.
+func computeNS(g *timeline.GPULedger) (ns int64) {
+	for i := range g.Kernels {
+		if g.Kernels[i].Class != "comm" {
+			ns += g.Kernels[i].Dur
+		}
+	}
+	return ns + insideCopyNS(g)
+}
+
+func insideCopyNS(g *timeline.GPULedger) (ns int64) {
+	for _, c := range g.Copies {
+		if c.Kind == timeline.DirD2D {
+			ns += c.Dur
+		}
+	}
+	return ns
+}
+
+// ofBusy turns summed kernel time into a share of the GPU's busy time: its part of all computing, times the ledger's compute.
+func ofBusy(g *timeline.GPULedger, ns, total int64) float64 {
+	if total <= 0 || g.Busy <= 0 {
+		return 0
+	}
+	return min(1, float64(ns)/float64(total)*float64(g.Owners[timeline.Compute])/float64(g.Busy))
+}
+
+func (p *Pass) kernelsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced) {
+	shares := []*Decl{gpuMatmul, gpuConv, gpuAttention, gpuElementwise, gpuReduce, gpuOptimizer, gpuCopies, gpuOther}
+	if g == nil || g.Window.Empty() {
+		p.missAll(sub, noLedger(g), shares...)
+		p.missAll(sub, noLedger(g), gpuKernels, gpuTCUnused, gpuTCUnusedFP32, gpuTF32Ratio, gpuTiny, gpuTinyCost)
+		return
+	}
+	total := computeNS(g)
+	ns, rows := map[*Decl]int64{}, map[*Decl][]uint32{}
+	var count, short, shortNS int64
+	for i := range g.Kernels {
+		k := &g.Kernels[i]
+		if k.Class == "comm" {
+			continue
+		}
+		d := gpuOther
+		switch k.Class {
+		case "matmul":
+			d = gpuMatmul
+		case "conv":
+			d = gpuConv
+		case "attention":
+			d = gpuAttention
+		case "elementwise":
+			d = gpuElementwise
+		case "reduce", "norm":
+			d = gpuReduce
+		case "optimizer":
+			d = gpuOptimizer
+		case "copy-cast", "memset":
+			d = gpuCopies
+		}
+		ns[d] += k.Dur
+		rows[d] = append(rows[d], k.Rows...)
+		if k.Class != "memset" {
+			count += k.Count
+			short += k.Short
+			shortNS += k.ShortDur
+		}
+	}
+	ns[gpuCopies] += insideCopyNS(g)
+	for _, cp := range g.Copies {
+		if cp.Kind == timeline.DirD2D {
+			rows[gpuCopies] = append(rows[gpuCopies], cp.Rows...)
+		}
+	}
+	if g.Busy <= 0 {
+		p.missAll(sub, "the GPU did nothing in its window", shares...)
+	} else {
+		for _, d := range shares {
+			refs, n := rowRefs(r, rows[d])
+			p.Set(d, sub, Value{Num: ofBusy(g, ns[d], total), Cover: 1, Refs: refs, NRefs: n, Conf: timeline.Measured})
+		}
+	}
+	p.Set(gpuKernels, sub, measured(float64(count)))
+	w := float64(g.Window.Dur())
+	if count == 0 {
+		p.missAll(sub, "no kernel but collectives ran in the window", gpuTiny, gpuTinyCost)
+	} else {
+		p.Set(gpuTiny, sub, measured(float64(short)/float64(count)))
+		launch := float64(g.Owners[timeline.HostLaunch]) / w
+		p.Set(gpuTinyCost, sub, measured(min(1, launch+ofBusy(g, shortNS, total)*float64(g.Busy)/w)))
+	}
+	p.tensorCoresOf(sub, c, g, r, total)
+}
+
+// capability reads "8.0" as 80; 0 unknown.
+func capability(cc string) int {
+	major, minor, _ := strings.Cut(cc, ".")
+	a, err := strconv.Atoi(major)
+	b, _ := strconv.Atoi(minor)
+	if err != nil {
+		return 0
+	}
+	return 10*a + b
+}
+
+func (p *Pass) tensorCoresOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced, total int64) {
+	m, why := p.part(c, g)
+	fp32, best := 0.0, 0.0
+	if why == "" {
+		fp32, best = m.GPU.FP32, max(m.GPU.TF32, 0)
+		if best == 0 {
+			best = m.GPU.Half
+		}
+	}
+	if why != "" {
+		p.Miss(gpuTF32Ratio, sub, why)
+	} else if fp32 == 0 || best == 0 {
+		p.Miss(gpuTF32Ratio, sub, "the GPU table gives no peak for "+m.GPU.ID)
+	} else {
+		p.Set(gpuTF32Ratio, sub, measured(min(1, fp32/best)))
+	}
+
+	cc := capability(g.Device.CC)
+	if cc == 0 && why == "" {
+		cc = capability(m.GPU.CC)
+	}
+	switch {
+	case g.Device.Vendor == "amd" || why == "" && m.GPU.Vendor == "amd":
+		p.missAll(sub, "the names of this maker's kernels do not tell which units they use", gpuTCUnused, gpuTCUnusedFP32)
+		return
+	case cc == 0:
+		p.missAll(sub, "which units this part has is not known: "+why, gpuTCUnused, gpuTCUnusedFP32)
+		return
+	case g.Busy <= 0:
+		p.missAll(sub, "the GPU did nothing in its window", gpuTCUnused, gpuTCUnusedFP32)
+		return
+	}
+	var unused, unused32, told, untold int64
+	var rows, rows32 []uint32
+	for i := range g.Kernels {
+		k := &g.Kernels[i]
+		if k.Class != "matmul" && k.Class != "conv" || k.DType == "fp64" {
+			continue
+		}
+		if k.TensorCore == 0 {
+			untold += k.Dur
+			continue
+		}
+		told += k.Dur
+		if k.TensorCore < 0 {
+			unused += k.Dur
+			rows = append(rows, k.Rows...)
+			if k.DType == "fp32" || k.DType == "" {
+				unused32 += k.Dur
+				rows32 = append(rows32, k.Rows...)
+			}
+		}
+	}
+	if untold > told {
+		p.missAll(sub, fmt.Sprintf("the names of most matrix products and convolutions (%.0f %% of their time) do not tell which units they use",
+			100*float64(untold)/float64(told+untold)), gpuTCUnused, gpuTCUnusedFP32)
+		return
+	}
+	cover := 1.0
+	if told > 0 {
+		cover = float64(told) / float64(told+untold)
+	}
+	if cc < 70 {
+		unused, rows = 0, nil // the part has none
+	}
+	if cc < 80 {
+		unused32, rows32 = 0, nil // no TF32
+	}
+	refs, n := rowRefs(r, rows)
+	p.Set(gpuTCUnused, sub, Value{Num: ofBusy(g, unused, total), Cover: cover, Refs: refs, NRefs: n, Conf: timeline.Measured})
+	refs, n = rowRefs(r, rows32)
+	p.Set(gpuTCUnusedFP32, sub, Value{Num: ofBusy(g, unused32, total), Cover: cover, Refs: refs, NRefs: n, Conf: timeline.Measured})
+}
+
+func (p *Pass) optimizerOf(sub int, r *timeline.Reduced) {
+	w := int64(0)
+	for i := range r.GPUs {
+		w += int64(r.GPUs[i].Window.Dur())
+	}
+	switch {
+	case w <= 0:
+		p.Miss(rankOptimizer, sub, "the trace holds no device operation in its window")
+	case r.Rank.OptimizerNS < 0:
+		p.Miss(rankOptimizer, sub, "the trace has no Optimizer.step range: the host's operators were not recorded, or the optimizer is not PyTorch's")
+	default:
+		refs, n := rowRefs(r, r.Rank.OptimizerRows)
+		p.Set(rankOptimizer, sub, Value{Num: min(1, float64(r.Rank.OptimizerNS)/float64(w)), Cover: 1, Refs: refs, NRefs: n, Conf: timeline.Measured})
+	}
+}

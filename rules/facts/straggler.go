@@ -1,0 +1,468 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gpureport/ingest/timeline"
+	"gpureport/ingest/unit"
+	"gpureport/rules/ledger"
+)
+
+// Causes of a late rank. They are the verdict's classes and two of their own.
+const (
+	causeData          = "data-pipeline"
+	causeTransfer      = "transfer"
+	causeHost          = "host-bound"
+	causeInterruption  = "interruption"
+	causeCommunication = "communication"
+	causeHardware      = "hardware"
+	causeUneven        = "uneven-work"
+	causeUnknown       = "unknown"
+	causeCompute       = "compute" // of the ledger; becomes hardware, uneven-work or unknown
+)
+
+const (
+	persistentShare  = 0.5 // of the collectives that made others wait, and
+	persistentFactor = 3   // times what chance would give, but
+	persistentMost   = 0.8 // never more than this: with two ranks chance gives a half
+	sameWork         = 0.03
+	moreTime         = 0.05 // from here on two GPUs of one kind differ by more than healthy ones do
+)
+
+var (
+	runPeerWait = &Decl{ID: "run.peer_wait_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
+		Doc: "Share of their analysed windows in which GPUs did nothing but wait for a late rank, mean over the GPUs. From one rank a lower bound."}
+	runPeerWaitOf = &Decl{ID: "run.peer_wait_of_exposed_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
+		Doc: "Time waiting for a late rank, out of all exposed collective time, over all GPUs."}
+	runCulprit = &Decl{ID: "run.culprit_rank_count", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4",
+		Doc: "Number of the rank that was last in at least half of the collectives that made others wait, three times what chance gives (at most 80 %)."}
+	runCulpritShare = &Decl{ID: "run.culprit_share_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
+		Doc: "How often the rank that others waited for longest arrived last, out of the collectives that made others wait."}
+	runPersistent = &Decl{ID: "run.culprit_persistent_flag", Unit: unit.Flag, Per: Run, Max: 1, Capture: "C4",
+		Doc: "Whether it is the same rank that is late: run.culprit_rank_count names it."}
+	runCause = &Decl{ID: "run.culprit_cause", Unit: unit.Text, Per: Run, Capture: "C4",
+		Doc: "What held the late rank while others waited: data-pipeline, host-bound, transfer, interruption, communication, hardware, uneven-work or unknown."}
+	runCauseShare = &Decl{ID: "run.culprit_cause_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
+		Doc: "How much of what held the late rank is what run.culprit_cause says, out of all of it."}
+	runLoaderSkew = &Decl{ID: "run.loader_skew_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
+		Doc: "Share of their analysed windows in which GPUs waited for a rank that was late because of its own loader, mean over the GPUs."}
+	runRanksMissing = &Decl{ID: "run.ranks_missing_count", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4",
+		Doc: "Ranks of the job whose trace was not given: the stated world, or the largest group of a collective, less the ranks found."}
+)
+
+// Straggler: how much of the exposed communication is waiting for a rank that is late, is it always the same one, and what held it?
+// Persistent or rotating by how often each rank arrived last. What held a persistent culprit is what its ledger has more of than the
+// median of the others (a rank that loses time to its loader is late at the next collective, while it computes, so the owners of that
+// moment do not name the cause); of a rotating one, the owners the meeting charged. More compute is hardware where equal work took
+// longer, uneven-work where it did more, else unknown. Missing: no trace, nothing exposed, one rank alone, or nobody stands out.
+var Straggler = &Deriver{
+	Name:  "straggler",
+	After: []*Deriver{LedgerShares},
+	Gives: []*Decl{runPeerWait, runPeerWaitOf, runCulprit, runCulpritShare, runPersistent, runCause, runCauseShare, runLoaderSkew, runRanksMissing},
+	Run:   stragglers,
+}
+
+func stragglers(p *Pass) {
+	missingRanks(p)
+	if len(p.Job.GPUs) == 0 {
+		p.missAll(0, noTrace, runPeerWait, runPeerWaitOf, runCulprit, runCulpritShare, runPersistent, runCause, runCauseShare, runLoaderSkew)
+		return
+	}
+	var window, wait, undivided, exposed int64
+	conf := timeline.Measured
+	var refs []Ref
+	nrefs := 0
+	p.eachGPU(func(_ int, _ *Card, g *timeline.GPULedger, r *timeline.Reduced) {
+		if g == nil {
+			return
+		}
+		window += int64(g.Window.Dur())
+		wait += g.Owners[timeline.CommPeerWait]
+		undivided += g.Owners[timeline.CommUndivided]
+		exposed += g.Owners[timeline.CommPeerWait] + g.Owners[timeline.CommTransfer] + g.Owners[timeline.CommUndivided]
+		conf = min(conf, splitConfidence(r))
+	})
+	refs, nrefs = longestWaits(p.Job)
+	if window <= 0 {
+		p.missAll(0, "the traces hold no device operation", runPeerWait, runPeerWaitOf, runCulprit, runCulpritShare, runPersistent, runCause, runCauseShare, runLoaderSkew)
+		return
+	}
+	waitFrac := float64(wait) / float64(window)
+	switch {
+	case undivided > 0 && wait == 0 && 2*undivided > exposed:
+		p.missAll(0, "the exposed collectives could not be divided into waiting and transfer: too few of them, and not every rank's trace is here",
+			runPeerWait, runPeerWaitOf)
+	default:
+		p.Set(runPeerWait, 0, Value{Num: waitFrac, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
+		if exposed > 0 {
+			p.Set(runPeerWaitOf, 0, Value{Num: float64(wait) / float64(exposed), Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
+		} else {
+			p.Miss(runPeerWaitOf, 0, "no collective was exposed")
+		}
+	}
+	culprit := nameCulprit(p, conf, refs, nrefs)
+	causeOf(p, culprit, wait, window, refs, nrefs)
+}
+
+func missingRanks(p *Pass) {
+	if len(p.Job.Ranks) == 0 {
+		p.Miss(runRanksMissing, 0, noTrace)
+		return
+	}
+	world := p.Job.World
+	for _, r := range p.Job.Ranks {
+		for i := range r.Collectives {
+			world = max(world, r.Collectives[i].GroupSize)
+		}
+	}
+	if world == 0 {
+		p.Miss(runRanksMissing, 0, "no trace states how many ranks the job has")
+		return
+	}
+	missing := max(world-len(p.Job.Ranks), len(p.Job.Missing))
+	// One process may drive all GPUs of a group by itself; then no trace is missing.
+	if len(p.Job.Ranks) == 1 && p.Job.World <= 1 && len(p.Job.Ranks[0].GPUs) >= world {
+		missing = 0
+	}
+	p.Set(runRanksMissing, 0, measured(float64(max(0, missing))))
+}
+
+// nameCulprit sets who is late; -1: nobody can be named.
+func nameCulprit(p *Pass, conf Confidence, refs []Ref, nrefs int) int {
+	why := ""
+	var top *ledger.Culprit
+	for i := range p.Job.Culprits {
+		c := &p.Job.Culprits[i]
+		if c.Rank < 0 || c.Of <= 0 {
+			continue
+		}
+		if top == nil || c.WaitNS > top.WaitNS || c.WaitNS == top.WaitNS && c.Rank < top.Rank {
+			top = c
+		}
+	}
+	switch {
+	case len(p.Job.Ranks) < 2:
+		why = "only one rank's trace is here, and who is late shows in the traces of all"
+	case top == nil:
+		why = "no collective in which every rank is seen made another wait"
+	}
+	if why != "" {
+		p.missAll(0, why, runCulprit, runCulpritShare, runPersistent)
+		return -1
+	}
+	share := min(1, float64(top.Last)/float64(top.Of))
+	v := Value{Num: share, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf}
+	p.Set(runCulpritShare, 0, v)
+	if share < persistentFrom(len(p.Job.Ranks)) {
+		v.Num = 0
+		p.Set(runPersistent, 0, v)
+		p.Miss(runCulprit, 0, fmt.Sprintf("the late rank changes: rank %d, for which the others waited longest, was last in %.0f %% of the collectives", top.Rank, 100*share))
+		return -1
+	}
+	v.Num = 1
+	p.Set(runPersistent, 0, v)
+	v.Num = float64(top.Rank)
+	p.Set(runCulprit, 0, v)
+	return top.Rank
+}
+
+// persistentFrom is how often a rank of n must be last to be called the late one.
+func persistentFrom(n int) float64 {
+	return max(persistentShare, min(persistentFactor/float64(n), persistentMost))
+}
+
+// causeOf sets what held the late rank, and how much was waited for loaders.
+func causeOf(p *Pass, culprit int, wait, window int64, refs []Ref, nrefs int) {
+	switch {
+	case wait == 0:
+		p.missAll(0, "no GPU was seen waiting for a late rank", runCause, runCauseShare)
+		p.Set(runLoaderSkew, 0, measured(0))
+		return
+	case len(p.Job.Ranks) < 2:
+		p.missAll(0, "only one rank's trace is here; what held the late one shows in its own trace", runCause, runCauseShare, runLoaderSkew)
+		return
+	}
+	var ledgers classSums
+	var known int64
+	conf := timeline.Measured
+	for _, w := range p.Job.Waits {
+		if w.Culprit < 0 || culprit >= 0 && w.Culprit != culprit {
+			continue
+		}
+		ledgers.add(ownerCause(w.Owner), w.DurNS)
+		known += w.DurNS
+		if w.Conf != timeline.NoConfidence {
+			conf = min(conf, w.Conf)
+		}
+	}
+	sums := ledgers
+	loader := ledgers.of(causeData)
+	if culprit >= 0 {
+		if more, ok := excess(p, culprit); ok {
+			sums = more
+			// The others waited for it as long as they did, whatever its loader took more.
+			loader = int64(float64(known) * more.share(causeData))
+		}
+	}
+	if known == 0 && len(sums) == 0 {
+		p.missAll(0, "which rank was late could not be told for any wait", runCause, runCauseShare, runLoaderSkew)
+		return
+	}
+	p.Set(runLoaderSkew, 0, Value{Num: min(1, float64(loader)/float64(window)), Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
+	cause, share := sums.largest()
+	if cause == causeCompute {
+		cause = causeUnknown
+		if culprit >= 0 {
+			cause = computeCause(p, culprit)
+		}
+	}
+	if cause != causeUnknown && culprit < 0 {
+		conf = min(conf, timeline.Inferred)
+	}
+	p.Set(runCause, 0, Value{Text: cause, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
+	p.Set(runCauseShare, 0, Value{Num: share, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
+}
+
+// classSums holds ns by cause; order of first appearance.
+type classSums []struct {
+	cause string
+	ns    int64
+}
+
+func (s *classSums) add(cause string, ns int64) {
+	if ns <= 0 {
+		return
+	}
+	for i := range *s {
+		if (*s)[i].cause == cause {
+			(*s)[i].ns += ns
+			return
+		}
+	}
+	*s = append(*s, struct {
+		cause string
+		ns    int64
+	}{cause, ns})
+}
+
+func (s classSums) of(cause string) int64 {
+	for _, x := range s {
+		if x.cause == cause {
+			return x.ns
+		}
+	}
+	return 0
+}
+
+func (s classSums) total() (t int64) {
+	for _, x := range s {
+		t += x.ns
+	}
+	return t
+}
+
+func (s classSums) share(cause string) float64 {
+	if t := s.total(); t > 0 {
+		return float64(s.of(cause)) / float64(t)
+	}
+	return 0
+}
+
+// largest gives the cause with most time and its share; a tie goes to the name that sorts first.
+func (s classSums) largest() (string, float64) {
+	best, ns := causeUnknown, int64(0)
+	for _, x := range s {
+		if x.ns > ns || x.ns == ns && x.cause < best {
+			best, ns = x.cause, x.ns
+		}
+	}
+	return best, s.share(best)
+}
+
+// ownerCause is the class that a ledger owner's time counts for.
+func ownerCause(o timeline.Owner) string {
+	switch o {
+	case timeline.Compute, timeline.GapSwitch:
+		return causeCompute
+	case timeline.HostDataloader:
+		return causeData
+	case timeline.CopyH2D, timeline.CopyD2H:
+		return causeTransfer
+	case timeline.HostLaunch, timeline.HostSync, timeline.HostPython, timeline.HostCPUOp, timeline.HostDescheduled, timeline.HostAllocator, timeline.HostCompile:
+		return causeHost
+	case timeline.HostCheckpoint, timeline.HostValidation, timeline.HostLogging:
+		return causeInterruption
+	case timeline.CommTransfer, timeline.CommUndivided:
+		return causeCommunication
+	}
+	return causeUnknown
+}
+
+// excess is what a rank's ledger has more of than the median of the other ranks, by cause, scaled to its window. Communication is left
+// out: a late rank has less of it because it is late. ok is false where the culprit is not among the ranks.
+func excess(p *Pass, culprit int) (classSums, bool) {
+	c, others := ledgersOf(p.Job, culprit)
+	if c == nil || len(others) == 0 || c.Window.Empty() {
+		return nil, false
+	}
+	var out classSums
+	w := float64(c.Window.Dur())
+	for o := range timeline.NOwners {
+		if o == timeline.CommPeerWait || o == timeline.CommTransfer || o == timeline.CommUndivided {
+			continue
+		}
+		var shares []float64
+		for _, g := range others {
+			shares = append(shares, perStep(g, g.Owners[o]))
+		}
+		if more := perStep(c, c.Owners[o]) - median(shares); more > 0.005*perStep(c, int64(w)) {
+			out.add(ownerCause(o), int64(more))
+		}
+	}
+	return out, len(out) > 0
+}
+
+// perStep is ns of a ledger a step; of the whole window where there are no steps.
+func perStep(g *timeline.GPULedger, ns int64) float64 {
+	return float64(ns) / float64(max(1, len(g.Steps)))
+}
+
+// ledgersOf gives the busiest GPU of the rank of a number, and of each other rank that has one.
+func ledgersOf(job *ledger.Job, rank int) (*timeline.GPULedger, []*timeline.GPULedger) {
+	var c *timeline.GPULedger
+	var others []*timeline.GPULedger
+	for _, r := range job.Ranks {
+		g := mainGPU(r)
+		switch {
+		case g == nil || g.Window.Empty():
+		case r.Process.Rank == rank && c == nil:
+			c = g
+		default:
+			others = append(others, g)
+		}
+	}
+	return c, others
+}
+
+// computeCause tells why a late rank computed longer: it did more, or the same took longer.
+func computeCause(p *Pass, culprit int) string {
+	c, others := ledgersOf(p.Job, culprit)
+	if c == nil || len(others) == 0 {
+		return causeUnknown
+	}
+	// Work by the shapes of matrix products, where every rank recorded them.
+	flops := func(r *timeline.Reduced) float64 {
+		var f float64
+		for _, m := range r.Rank.Matmuls {
+			f += matmulFLOP(&m) * float64(m.Count)
+		}
+		return f / float64(max(1, len(mainGPU(r).Steps)))
+	}
+	var mine float64
+	var theirs []float64
+	shaped := true
+	for _, r := range p.Job.Ranks {
+		if mainGPU(r) == nil {
+			continue
+		}
+		f := flops(r)
+		shaped = shaped && r.Rank.Shapes && f > 0
+		if r.Process.Rank == culprit {
+			mine = f
+		} else {
+			theirs = append(theirs, f)
+		}
+	}
+	equal := false
+	if shaped && len(theirs) > 0 {
+		switch usual := median(theirs); {
+		case mine > usual*(1+sameWork):
+			return causeUneven
+		case mine >= usual*(1-sameWork):
+			equal = true
+		}
+	}
+	// More launches are more work whatever they compute.
+	count := func(g *timeline.GPULedger) float64 {
+		var n int64
+		for _, k := range g.Kernels {
+			if k.Class != "comm" {
+				n += k.Count
+			}
+		}
+		return perStep(g, n)
+	}
+	var counts []float64
+	for _, g := range others {
+		counts = append(counts, count(g))
+	}
+	if usual := median(counts); usual > 0 && count(c) > usual*(1+moreTime) {
+		return causeUneven
+	}
+	ratio, ok := sameKernels(c, others, func(*timeline.KernelRow) bool { return true })
+	if !ok || ratio < 1+moreTime {
+		return causeUnknown
+	}
+	if equal {
+		return causeHardware
+	}
+	// Without shapes: the optimizer's kernels work on parameters, whose sizes the batch does not change.
+	if opt, ok := sameKernels(c, others, func(k *timeline.KernelRow) bool { return k.Class == "optimizer" }); ok && opt >= 1+moreTime {
+		return causeHardware
+	}
+	return causeUnknown
+}
+
+// sameKernels compares kernels of equal name and equal count a step with the median of the other GPUs: the time they took here over
+// the time they took there.
+func sameKernels(c *timeline.GPULedger, others []*timeline.GPULedger, use func(*timeline.KernelRow) bool) (float64, bool) {
+	var here, there float64
+	for i := range c.Kernels {
+		k := &c.Kernels[i]
+		if k.Class == "comm" || k.Class == "memset" || k.Count == 0 || !use(k) {
+			continue
+		}
+		var durs []float64
+		for _, g := range others {
+			for j := range g.Kernels {
+				if o := &g.Kernels[j]; o.Name == k.Name && o.Class == k.Class && o.Count*int64(max(1, len(c.Steps))) == k.Count*int64(max(1, len(g.Steps))) {
+					durs = append(durs, float64(o.Dur)/float64(o.Count))
+					break
+				}
+			}
+		}
+		if 2*len(durs) < len(others) || len(durs) == 0 {
+			continue
+		}
+		here += float64(k.Dur)
+		there += median(durs) * float64(k.Count)
+	}
+	if there <= 0 {
+		return 0, false
+	}
+	return here / there, true
+}
+
+// longestWaits gives the rows of the collectives that waited longest for a late rank, and how many waited.
+func longestWaits(job *ledger.Job) ([]Ref, int) {
+	type row struct {
+		ref Ref
+		ns  int64
+	}
+	var all []row
+	for _, r := range job.Ranks {
+		for i := range r.Collectives {
+			if c := &r.Collectives[i]; c.ExposedWaitNS > 0 {
+				all = append(all, row{traceRef(r.Path, c.Row), c.ExposedWaitNS})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b row) int { return cmp.Compare(b.ns, a.ns) })
+	var out []Ref
+	for _, x := range all[:min(len(all), maxRefs)] {
+		out = append(out, x.ref)
+	}
+	return out, len(all)
+}
