@@ -1,0 +1,107 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteMarkdown writes report.md, a ticket's body: verdict, cost, findings, what to do, what was not seen.
+func WriteMarkdown(w io.Writer, r *Report) error {
+	var b strings.Builder
+	v := &r.Verdict
+	fmt.Fprintf(&b, "# %s\n\n", md(v.Sentence))
+	fmt.Fprintf(&b, "Verdict: **%s**", v.Class)
+	if v.Cause != nil {
+		fmt.Fprintf(&b, ", cause **%s**", *v.Cause)
+	}
+	if v.CulpritRank != nil {
+		fmt.Fprintf(&b, ", rank %d", *v.CulpritRank)
+	}
+	fmt.Fprintf(&b, " (%s). %s\n\n", v.Confidence, md(v.Lead))
+	fmt.Fprintf(&b, "%s. %s\n\n", md(r.Title), md(strings.Join(headerFacts(r), ", ")))
+	if v.RecoverableFrac != nil {
+		step, _ := r.meanStep()
+		fmt.Fprintf(&b, "At most %s of the run can return (%s of %s).\n\n", Pct(*v.RecoverableFrac), Dur(*v.RecoverableFrac*step, 2), Dur(step, 3))
+	}
+	if len(r.Ledger) > 0 {
+		b.WriteString("| GPU | " + "largest owners of its time |\n| --- | --- |\n")
+		for i := range r.Ledger {
+			if i == 16 {
+				fmt.Fprintf(&b, "| … | %d more in the report |\n", len(r.Ledger)-i)
+				break
+			}
+			fmt.Fprintf(&b, "| %s | %s |\n", md(gpuLabel(r, r.Ledger[i].GPU)), md(ownerLine(r, &r.Ledger[i])))
+		}
+		b.WriteString("\n")
+	}
+	idx := findingsBySaving(r)
+	same := sameTime(r)
+	if len(idx) > 0 {
+		b.WriteString("## Findings\n\n| severity | check | on | says | at most | confidence |\n| --- | --- | --- | --- | --- | --- |\n")
+		for k, i := range idx {
+			if k == 40 {
+				fmt.Fprintf(&b, "\n%d more in the report.\n", len(idx)-k)
+				break
+			}
+			c := &r.Checks[i]
+			s := "unknown"
+			if c.RecoverableFrac != nil {
+				s = Pct(*c.RecoverableFrac)
+				if same[i] {
+					s = "same " + s
+				}
+			}
+			conf := ""
+			if c.Confidence != nil {
+				conf = *c.Confidence
+			}
+			fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s |\n", severity(c), c.ID, md(subjectLabel(r, c)), md(c.Says), s, conf)
+		}
+		b.WriteString("\n")
+	}
+	if len(v.Do)+len(v.Dont) > 0 {
+		b.WriteString("## Next\n\n")
+		for _, s := range v.Do {
+			fmt.Fprintf(&b, "- %s\n", md(s))
+		}
+		for _, s := range v.Dont {
+			fmt.Fprintf(&b, "- Do not: %s\n", md(s))
+		}
+		b.WriteString("\n")
+	}
+	n := 0
+	rules := ruleOutcomes(r)
+	for _, o := range rules {
+		if o.Outcome == "unknown" {
+			n++
+		}
+	}
+	fmt.Fprintf(&b, "## Not seen\n\n%d of %d checks are unknown: nobody looked, so they are not passed.\n\n", n, len(rules))
+	for i, c := range r.CapturePlan {
+		fmt.Fprintf(&b, "%d. %s (%s; answers %d)\n\n```\n%s\n```\n\n", i+1, md(c.Title), md(c.Where), len(c.Answers), strings.ReplaceAll(c.Command, "```", "'''"))
+	}
+	fmt.Fprintf(&b, "## Inputs\n\n")
+	for i := range r.Inputs {
+		in := &r.Inputs[i]
+		if i == 40 {
+			fmt.Fprintf(&b, "- %d more\n", len(r.Inputs)-i)
+			break
+		}
+		used := ""
+		if !in.Used {
+			used = ", not used"
+		}
+		fmt.Fprintf(&b, "- %s: %s, %s%s\n", md(in.Path), in.Format, Bytes(float64(in.Bytes)), used)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// md makes a text from a file harmless in Markdown: no markup, no HTML, one line.
+func md(s string) string {
+	s = clean2(s)
+	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "!", `\!`).Replace(s)
+}
+
+func clean2(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }

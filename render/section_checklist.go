@@ -1,0 +1,314 @@
+package render
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// stages in the order of report and workbook.
+var stages = []struct{ id, title, question string }{
+	{"step", "Step time", "Is it stable?"},
+	{"idle", "Idle", "Compute, or gaps?"},
+	{"data", "Data", "Loader and copies to the GPU"},
+	{"kernel", "Kernels", "Busy, but usefully?"},
+	{"comm", "Communication", "NCCL and network"},
+	{"shape", "Shapes", "Batch, padding, fusion, precision"},
+	{"hw", "Hardware", "Clocks, links, host"},
+}
+
+var stageIndex = func() map[string]int {
+	m := map[string]int{}
+	for i, s := range stages {
+		m[s.id] = i
+	}
+	return m
+}()
+
+func checklistSection(r *Report) (Section, bool) {
+	rules := ruleOutcomes(r)
+	findings := 0
+	var c Checklist
+	for i, st := range stages {
+		s := Stage{ID: st.id, Title: st.title, Question: st.question, N: i + 1}
+		n := map[string]int{}
+		var rows []CheckRow
+		for _, o := range rules {
+			if o.Stage != st.id {
+				continue
+			}
+			n[o.Outcome]++
+			s.Cells = append(s.Cells, o.Outcome)
+			rows = append(rows, checkRow(r, o))
+		}
+		findings += n["finding"]
+		s.Counts = counts(n)
+		// findings, unknown, pass, not asked; each in checklist order
+		sort.SliceStable(rows, func(a, b int) bool { return rowRank(rows[a].Outcome) < rowRank(rows[b].Outcome) })
+		passes := 0
+		var folded []string
+		for _, row := range rows {
+			if row.Outcome == "pass" {
+				passes++
+				if passes >= 4 && n["pass"] > 4 {
+					s.FoldedRows = append(s.FoldedRows, row)
+					folded = append(folded, strings.TrimPrefix(row.ID, st.id+"."))
+					continue
+				}
+			}
+			s.Rows = append(s.Rows, row)
+		}
+		if len(folded) > 0 {
+			s.Folded = fmt.Sprintf("%d more pass: %s", len(folded), strings.Join(folded, ", "))
+		}
+		c.Stages = append(c.Stages, s)
+	}
+	return Section{ID: "checklist", Title: "Checklist", Count: countOrNone(findings), Lead: fmt.Sprintf(
+		"%d checks in the order in which they are asked. Unknown is not pass: nobody looked, and the capture plan says how. “Same time” marks a saving already counted in another finding.", len(rules)),
+		Blocks: []Block{c}}, true
+}
+
+func countOrNone(n int) string {
+	if n == 0 {
+		return "–"
+	}
+	return itoa(n)
+}
+
+func counts(n map[string]int) string {
+	var p []string
+	switch n["finding"] {
+	case 0:
+		p = append(p, "no finding")
+	case 1:
+		p = append(p, "1 finding")
+	default:
+		p = append(p, fmt.Sprintf("%d findings", n["finding"]))
+	}
+	for _, k := range []string{"unknown", "pass", "not-asked"} {
+		if n[k] > 0 {
+			p = append(p, fmt.Sprintf("%d %s", n[k], strings.ReplaceAll(k, "-", " ")))
+		}
+	}
+	return strings.Join(p, ", ")
+}
+
+func rowRank(o string) int { return 3 - outcomeRank[o] }
+
+// SameTime tells for each finding (position in Checks) whether a larger or equal one before it already claims its time.
+func sameTime(r *Report) map[int]bool {
+	idx := findingsBySaving(r)
+	claimed := map[string]bool{}
+	out := map[int]bool{}
+	for _, i := range idx {
+		c := &r.Checks[i]
+		for _, o := range c.Overlaps {
+			if claimed[o] && o != c.ID {
+				out[i] = true
+			}
+		}
+		if claimed[c.ID] { // the same rule on another GPU: another GPU's time
+			continue
+		}
+		claimed[c.ID] = true
+	}
+	return out
+}
+
+var severityRank = map[string]int{"critical": 5, "high": 4, "medium": 3, "low": 2, "info": 1}
+
+func severity(c *Check) string {
+	if c.Severity == nil {
+		return ""
+	}
+	return *c.Severity
+}
+
+// findingsBySaving orders findings by severity, saving, checklist order.
+func findingsBySaving(r *Report) []int {
+	var idx []int
+	for i := range r.Checks {
+		if r.Checks[i].Outcome == "finding" {
+			idx = append(idx, i)
+		}
+	}
+	sort.SliceStable(idx, func(a, b int) bool {
+		x, y := &r.Checks[idx[a]], &r.Checks[idx[b]]
+		if severityRank[severity(x)] != severityRank[severity(y)] {
+			return severityRank[severity(x)] > severityRank[severity(y)]
+		}
+		return saving(x) > saving(y)
+	})
+	return idx
+}
+
+func checkRow(r *Report, o RuleOutcome) CheckRow {
+	i := o.Checks[0]
+	c := &r.Checks[i]
+	row := CheckRow{Anchor: c.ID, ID: c.ID, Outcome: c.Outcome, Says: c.Says, LooksLike: c.LooksLike, Do: c.Do, Dont: c.Dont, Refs: c.Refs}
+	if c.Confidence != nil && c.Outcome != "unknown" {
+		row.Confidence = *c.Confidence
+	}
+	switch c.Outcome {
+	case "finding":
+		row.Tag = severity(c)
+		row.Open = contains(r.Verdict.Evidence, c.ID)
+		same := sameTime(r)[i]
+		switch {
+		case c.RecoverableFrac == nil:
+			row.Saving = "unknown"
+			if severity(c) == "info" {
+				row.Saving = ""
+			}
+		case *c.RecoverableFrac == 0:
+			row.Saving = "0"
+		case same:
+			row.Saving, row.SavingHollow, row.SavingFrac = "same time", true, *c.RecoverableFrac
+		default:
+			row.Saving, row.SavingFrac = "≤"+nbsp+Pct(*c.RecoverableFrac), *c.RecoverableFrac
+		}
+		if c.RecoverableFrac != nil && *c.RecoverableFrac > 0 {
+			if step, steps := r.meanStep(); steps {
+				row.SavingText = fmt.Sprintf("At most %s of %s a step (%s).", Dur(*c.RecoverableFrac*step, 3), Dur(step, 3), Pct(*c.RecoverableFrac))
+			} else {
+				row.SavingText = fmt.Sprintf("At most %s of the window.", Pct(*c.RecoverableFrac))
+			}
+		}
+		if len(c.Overlaps) > 0 {
+			row.OverlapText = "Same time as " + strings.Join(c.Overlaps, ", ") + ". Not added."
+		}
+	case "not-asked":
+		row.Tag = "not asked"
+	default:
+		row.Tag = c.Outcome
+	}
+	row.Numbers = numberRows(c)
+	for _, w := range c.Withheld {
+		row.Withheld = append(row.Withheld, WithheldRow{w.Say, w.Gate, w.Why, w.Capture})
+	}
+	for _, m := range c.Missing {
+		row.Missing = append(row.Missing, MissingRow{m.Fact, m.Why, m.Capture})
+	}
+	if len(o.Checks) > 1 {
+		row.Subject = subjectWords(r, o)
+		for _, k := range o.Checks {
+			s := &r.Checks[k]
+			sr := SubjectRow{Name: subjectLabel(r, s), Outcome: strings.ReplaceAll(s.Outcome, "-", " "), Says: s.Says}
+			if s.Outcome == "finding" {
+				sr.Outcome = severity(s)
+				if s.RecoverableFrac != nil {
+					sr.Saving = "≤" + nbsp + Pct(*s.RecoverableFrac)
+				}
+			}
+			row.Subjects = append(row.Subjects, sr)
+		}
+	}
+	if n := c.NRefs; n > len(c.Refs) && len(c.Refs) > 0 {
+		row.RefsFoot = fmt.Sprintf("%d of %s rows.", len(c.Refs), Count(int64(n)))
+	}
+	if c.Outcome == "finding" && len(r.Ledger) > 0 {
+		row.Jump = "timeline"
+	}
+	return row
+}
+
+func subjectLabel(r *Report, c *Check) string {
+	switch c.Subject.Kind {
+	case "gpu":
+		return gpuLabel(r, c.Subject.ID)
+	case "rank":
+		if c.Subject.Rank != nil {
+			return fmt.Sprintf("rank %d", *c.Subject.Rank)
+		}
+	}
+	return c.Subject.ID
+}
+
+// subjectWords says on how many of its subjects a rule came out as it did.
+func subjectWords(r *Report, o RuleOutcome) string {
+	n := 0
+	for _, k := range o.Checks {
+		if r.Checks[k].Outcome == o.Outcome {
+			n++
+		}
+	}
+	kind := r.Checks[o.Checks[0]].Subject.Kind
+	noun := map[string]string{"gpu": "GPUs", "rank": "ranks", "host": "hosts"}[kind]
+	if n == len(o.Checks) {
+		return fmt.Sprintf("all %d %s", n, noun)
+	}
+	return fmt.Sprintf("%d of %d %s", n, len(o.Checks), noun)
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func numberRows(c *Check) []NumberRow {
+	var ids []string
+	for id := range c.Numbers {
+		ids = append(ids, id)
+	}
+	sort.Strings(ids)
+	var out []NumberRow
+	for _, id := range ids {
+		v := c.Numbers[id]
+		if v == nil {
+			continue
+		}
+		out = append(out, NumberRow{Name: id, Value: factText(id, *v)})
+	}
+	var names []string
+	for n := range c.Limits {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		out = append(out, NumberRow{Name: "limit " + n, Value: "", Limit: limitText(c, n), Source: c.LimitSources[n]})
+	}
+	return out
+}
+
+// factText prints a fact by the unit at the end of its name.
+func factText(id string, v float64) string {
+	switch {
+	case strings.HasSuffix(id, "_bytes_per_s"):
+		return Bytes(v) + "/s"
+	case strings.HasSuffix(id, "_flop_per_s"):
+		return digits(v/1e12, 3, "") + nbsp + "TFLOP/s"
+	case strings.HasSuffix(id, "_frac"):
+		return Pct(v)
+	case strings.HasSuffix(id, "_s"):
+		return Dur(v*1e9, 3)
+	case strings.HasSuffix(id, "_bytes"):
+		return Bytes(v)
+	case strings.HasSuffix(id, "_hz"):
+		return digits(v/1e6, 4, "") + nbsp + "MHz"
+	case strings.HasSuffix(id, "_w"):
+		return digits(v, 3, "") + nbsp + "W"
+	case strings.HasSuffix(id, "_c"):
+		return digits(v, 3, "") + nbsp + "°C"
+	case strings.HasSuffix(id, "_flag"):
+		if v != 0 {
+			return "yes"
+		}
+		return "no"
+	}
+	return digits(v, 4, "\u202f")
+}
+
+// limitText prints a limit like the facts it is compared with.
+func limitText(c *Check, name string) string {
+	v := c.Limits[name]
+	for id := range c.Numbers {
+		if strings.HasSuffix(id, "_frac") && v <= 1 {
+			return Pct(v)
+		}
+	}
+	return digits(v, 4, "\u202f")
+}

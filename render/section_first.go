@@ -1,0 +1,485 @@
+package render
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"gpureport/ingest/timeline"
+)
+
+func firstScreen(r *Report) (Section, bool) {
+	v := &r.Verdict
+	fs := FirstScreen{Facts: headerFacts(r), Class: v.Class, Sentence: v.Sentence, Lead: v.Lead, Sure: v.Confidence}
+	if v.Cause != nil {
+		fs.Cause = *v.Cause
+	}
+	fs.Notes = dataLossNotes(r)
+	fs.hero(r)
+	fs.cost(r)
+	fs.SureText = sureText(r)
+	fs.next(r)
+	fs.unseen(r)
+	return Section{ID: "verdict", Title: "Verdict", Blocks: []Block{fs}}, true
+}
+
+func headerFacts(r *Report) []string {
+	var out []string
+	names := map[string]int{}
+	var order []string
+	hosts := map[string]bool{}
+	for _, g := range r.GPUs {
+		n := gpuModel(g.Name)
+		if names[n] == 0 {
+			order = append(order, n)
+		}
+		names[n]++
+		if g.Host != nil {
+			hosts[*g.Host] = true
+		}
+	}
+	for _, n := range order {
+		out = append(out, fmt.Sprintf("%d × %s", names[n], n))
+	}
+	if len(hosts) > 1 {
+		out = append(out, fmt.Sprintf("%d hosts", len(hosts)))
+	}
+	if r.Window.Start != nil {
+		if t, err := time.Parse(time.RFC3339Nano, *r.Window.Start); err == nil {
+			out = append(out, t.UTC().Format("2 Jan 2006 15:04:05")+" UTC")
+		}
+	}
+	n := 0
+	for _, l := range r.Ledger {
+		n = max(n, l.Steps)
+	}
+	switch {
+	case n > 0:
+		out = append(out, fmt.Sprintf("%s steps in %s", Count(int64(n)), Dur(float64(r.Ledger[0].WindowNS), 3)))
+	case r.Window.DurNS > 0:
+		out = append(out, Dur(float64(r.Window.DurNS), 3))
+	}
+	return out
+}
+
+// gpuModel is the part's name without the maker's prefix.
+func gpuModel(name string) string {
+	if name == "" {
+		return "GPU"
+	}
+	return clean(strings.TrimPrefix(strings.TrimPrefix(name, "NVIDIA "), "GeForce "))
+}
+
+func dataLossNotes(r *Report) []Note {
+	var out []Note
+	n, files := 0, map[string]bool{}
+	var first *Problem
+	for i := range r.Problems {
+		p := &r.Problems[i]
+		if p.Severity == "info" {
+			continue
+		}
+		n++
+		files[p.Path] = true
+		if first == nil {
+			first = p
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	note := Note{Strong: fmt.Sprintf("%s %s damaged or could not be read whole.", NumberWord(len(files)), Plural(len(files), "input is", "inputs are")), Link: "#inputs",
+		LinkText: fmt.Sprintf("%d %s", n, Plural(n, "problem", "problems"))}
+	note.Text = first.Path + ": " + first.Message
+	return append(out, note)
+}
+
+func gpuLabel(r *Report, id string) string {
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		if g.ID == id {
+			if g.Rank != nil {
+				return fmt.Sprintf("GPU %s, rank %d", strings.TrimPrefix(id, "gpu"), *g.Rank)
+			}
+			return "GPU " + strings.TrimPrefix(id, "gpu")
+		}
+	}
+	return id
+}
+
+// scale is the ns that a full bar stands for: the longest mean step, or the longest window.
+func ledgerScale(r *Report) (ns float64, steps bool) {
+	for i := range r.Ledger {
+		l := &r.Ledger[i]
+		v := float64(l.WindowNS)
+		if l.Steps > 0 {
+			v /= float64(l.Steps)
+			steps = true
+		}
+		ns = max(ns, v)
+	}
+	return ns, steps
+}
+
+func perStep(l *LedgerRow) float64 {
+	if l.Steps > 0 {
+		return float64(l.Steps)
+	}
+	return 1
+}
+
+// bar stacks a ledger row's owners in the order in which they ran; families of one owner are merged by owner, not by family.
+func (r *Report) bar(l *LedgerRow, scale float64, wait string) Bar {
+	b := Bar{Total: Dur(float64(l.WindowNS)/perStep(l), 3)}
+	seen := map[string]bool{}
+	var order []string
+	for _, o := range l.Order {
+		if !seen[o] {
+			seen[o] = true
+			order = append(order, o)
+		}
+	}
+	for o := timeline.Owner(0); o < timeline.NOwners; o++ {
+		if !seen[o.String()] {
+			order = append(order, o.String())
+		}
+	}
+	// interruptions last
+	sort.SliceStable(order, func(i, j int) bool { return pause(order[i]) < pause(order[j]) })
+	var alt []string
+	for _, o := range order {
+		ns := float64(l.Owners[o])
+		if ns <= 0 || scale <= 0 {
+			continue
+		}
+		own, _ := timeline.ParseOwner(o)
+		word := OwnerWord(own)
+		d := Dur(ns/perStep(l), 3)
+		seg := Seg{Owner: o, Frac: ns / perStep(l) / scale, Label: word + " · " + Dur(ns/perStep(l), 2), Short: word, Tip: word + " " + d}
+		if o == "comm.peer-wait" && wait != "" {
+			seg.Label, seg.Short = wait+" · "+Dur(ns/perStep(l), 2), "waits"
+		}
+		b.Segs = append(b.Segs, seg)
+		if ns/float64(l.WindowNS) >= 0.01 {
+			alt = append(alt, word+" "+d)
+		}
+	}
+	b.Side = float64(l.Side.HiddenComm) / perStep(l) / max(scale, 1)
+	b.Alt = strings.Join(alt, ", ")
+	return b
+}
+
+func pause(o string) int {
+	switch o {
+	case "host.checkpoint", "host.validation", "host.logging", "host.profiler":
+		return 1
+	}
+	return 0
+}
+
+func (fs *FirstScreen) hero(r *Report) {
+	if len(r.Ledger) == 0 {
+		if lane, ok := utilisationLane(r); ok {
+			fs.HeroCurve = &lane
+			fs.Caption = "Utilisation as sampled; held by: ?"
+		}
+		return
+	}
+	scale, steps := ledgerScale(r)
+	n := 0
+	for _, l := range r.Ledger {
+		n = max(n, l.Steps)
+	}
+	if steps {
+		fs.Caption = fmt.Sprintf("A step, mean of %s, owners in the order in which they ran", Count(int64(n)))
+	} else {
+		fs.Caption = "The whole window, first to last device operation: no steps were found"
+	}
+	typical, odd := typicalRows(r)
+	add := func(i int, sub, wait string) {
+		l := &r.Ledger[i]
+		b := r.bar(l, scale, wait)
+		b.Name, b.Sub = rowName(r, l), sub
+		b.Alt = b.Name + ": " + b.Alt
+		fs.Hero = append(fs.Hero, b)
+	}
+	switch {
+	case r.Verdict.Class == "straggler" && r.Verdict.CulpritRank != nil && odd >= 0:
+		add(typical, "like the others", fmt.Sprintf("waits for rank %d", *r.Verdict.CulpritRank))
+		add(odd, "the late one", "waits")
+	case r.Verdict.Class == "hardware" && odd >= 0 && odd != typical:
+		add(typical, "typical", "waits for a peer")
+		add(odd, "the faulty one", "waits for a peer")
+	default:
+		add(typical, spreadText(r), "waits for a peer")
+	}
+}
+
+func rowName(r *Report, l *LedgerRow) string {
+	if len(r.Ledger) == 1 {
+		return "GPU " + strings.TrimPrefix(l.GPU, "gpu")
+	}
+	if l.Rank != nil {
+		return fmt.Sprintf("Rank %d", *l.Rank)
+	}
+	return "GPU " + strings.TrimPrefix(l.GPU, "gpu")
+}
+
+// typicalRows gives the row of median compute among those that are not to blame, and the blamed one (-1 none).
+func typicalRows(r *Report) (typical, odd int) {
+	odd = -1
+	blamed := ""
+	if r.Verdict.Class == "hardware" {
+		for _, c := range r.Checks {
+			if c.Outcome == "finding" && c.Stage == "hw" && c.Subject.Kind == "gpu" {
+				blamed = c.Subject.ID
+				break
+			}
+		}
+	}
+	var rest []int
+	for i := range r.Ledger {
+		l := &r.Ledger[i]
+		if (r.Verdict.CulpritRank != nil && l.Rank != nil && *l.Rank == *r.Verdict.CulpritRank) || (blamed != "" && l.GPU == blamed) {
+			odd = i
+			continue
+		}
+		rest = append(rest, i)
+	}
+	if len(rest) == 0 {
+		return max(odd, 0), odd
+	}
+	sort.SliceStable(rest, func(i, j int) bool {
+		return r.Ledger[rest[i]].Owners["comm.peer-wait"] < r.Ledger[rest[j]].Owners["comm.peer-wait"]
+	})
+	return rest[len(rest)/2], odd
+}
+
+func spreadText(r *Report) string {
+	if len(r.Ledger) < 2 {
+		return ""
+	}
+	lo, hi := r.shareOfRow(0), r.shareOfRow(0)
+	for i := range r.Ledger {
+		s := r.shareOfRow(i)
+		lo, hi = min(lo, s), max(hi, s)
+	}
+	return fmt.Sprintf("one of %d; compute %s to %s", len(r.Ledger), Pct(lo), Pct(hi))
+}
+
+func (r *Report) shareOfRow(i int) float64 {
+	l := &r.Ledger[i]
+	if l.WindowNS == 0 {
+		return 0
+	}
+	return float64(l.Owners["compute"]) / float64(l.WindowNS)
+}
+
+func (fs *FirstScreen) cost(r *Report) {
+	step, steps := r.meanStep()
+	v := &r.Verdict
+	of := "a step"
+	if !steps {
+		of = "recorded"
+	}
+	switch {
+	case v.Class == "compute-bound":
+		fs.CostBig, fs.CostOf = "0", "of "+Dur(step, 3)+" "+of
+		fs.CostText = "No owner other than compute can return 5 % or more."
+	case v.RecoverableFrac == nil || step == 0:
+		fs.CostBig = "unknown"
+		fs.CostText = "A share of samples is a symptom, not a saving."
+		if len(r.Ledger) > 0 {
+			fs.CostText = "What these files show does not allow a saving to be computed."
+		}
+	default:
+		fs.CostBig, fs.CostOf = Dur(*v.RecoverableFrac*step, 2), "of "+Dur(step, 3)+" "+of
+		fs.CostText = fmt.Sprintf("At most %s of the run can return.", Pct(*v.RecoverableFrac))
+		if v.Next != nil && *v.Next != "" {
+			fs.CostText += " The next limiter would be " + *v.Next + "."
+		}
+	}
+}
+
+func sureText(r *Report) string {
+	var parts []string
+	ranks, world := map[int]bool{}, 0
+	traces := 0
+	for _, in := range r.Inputs {
+		if in.Used && in.Covers == nil {
+			traces++
+		}
+	}
+	for _, g := range r.GPUs {
+		if g.Rank != nil {
+			ranks[*g.Rank] = true
+		}
+	}
+	if c := r.check("run.world_count"); c > 0 {
+		world = int(c)
+	}
+	if len(r.Ledger) > 0 {
+		switch {
+		case world > 1:
+			parts = append(parts, fmt.Sprintf("Traces of %d of %d ranks.", len(ranks), world))
+		default:
+			parts = append(parts, fmt.Sprintf("%s of %s %s.", Plural(traces, "A trace", "Traces"), NumberWordLower(len(r.Ledger)), Plural(len(r.Ledger), "GPU", "GPUs")))
+		}
+		u := r.shareOf(timeline.UnknownOwner)
+		s := "The ledger closes"
+		if r.SumErrorNS != 0 {
+			s = "The ledger does not close: report this as a bug"
+		}
+		if u == 0 {
+			parts = append(parts, s+"; none of it is unknown.")
+		} else {
+			parts = append(parts, fmt.Sprintf("%s; %s of it is unknown.", s, Pct(u)))
+		}
+		for _, m := range r.StepMarks {
+			if m.How == "none" {
+				parts = append(parts, "No steps were found.")
+				break
+			} else if m.Confidence != "measured" {
+				parts = append(parts, "Steps were found by "+strings.ReplaceAll(m.How, "-", " ")+".")
+				break
+			}
+		}
+	} else {
+		parts = append(parts, "Pattern only. A hint asks for a capture and for nothing else.")
+	}
+	return strings.Join(parts, " ")
+}
+
+// NumberWordLower is a count inside a sentence.
+func NumberWordLower(n int) string { return strings.ToLower(NumberWord(n)) }
+
+// check finds a number among the checks' numbers; 0 if no check names it.
+func (r *Report) check(fact string) float64 {
+	for i := range r.Checks {
+		if v, ok := r.Checks[i].Numbers[fact]; ok && v != nil {
+			return *v
+		}
+	}
+	return 0
+}
+
+func (fs *FirstScreen) next(r *Report) {
+	for _, s := range r.Verdict.Do {
+		lead, text := splitLead(s)
+		fs.Do = append(fs.Do, Do{Lead: lead, Text: text})
+	}
+	if len(r.CapturePlan) > 0 && len(fs.Do) < 2 {
+		c := r.CapturePlan[0]
+		lead := "Record what is missing"
+		if len(r.Ledger) == 0 {
+			lead = "Record some steps on every rank"
+		}
+		fs.Do = append(fs.Do, Do{Lead: lead, Text: ": " + c.Title + ".", Command: c.Command})
+	}
+	fs.Dont = r.Verdict.Dont
+}
+
+// splitLead cuts an advice at its first comma or colon, so that the imperative stands out.
+func splitLead(s string) (lead, text string) {
+	s = strings.TrimSpace(s)
+	if i := strings.IndexAny(s, ",:;("); i > 8 && i < 90 {
+		return strings.TrimSpace(s[:i]), s[i:]
+	}
+	return s, ""
+}
+
+func (fs *FirstScreen) unseen(r *Report) {
+	out := ruleOutcomes(r)
+	unknown := 0
+	for _, o := range out {
+		if o.Outcome == "unknown" {
+			unknown++
+		}
+	}
+	fs.UnseenBig, fs.UnseenOf = itoa(unknown), fmt.Sprintf("of %d checks unknown", len(out))
+	fs.UnseenText = unseenText(r)
+	if len(r.CapturePlan) > 0 {
+		n := answered(r)
+		k := len(r.CapturePlan)
+		fs.UnseenLink = fmt.Sprintf("%s %s %d of the %d", NumberWord(k), Plural(k, "command answers", "commands answer"), n, unknown)
+	}
+}
+
+// answered counts the unknown rules that the capture plan answers.
+func answered(r *Report) int {
+	unknown := map[string]bool{}
+	for _, o := range ruleOutcomes(r) {
+		if o.Outcome == "unknown" {
+			unknown[o.ID] = true
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range r.CapturePlan {
+		for _, id := range c.Answers {
+			if unknown[id] {
+				seen[id] = true
+			}
+		}
+	}
+	return len(seen)
+}
+
+func unseenText(r *Report) string {
+	kinds := map[string]bool{}
+	for _, in := range r.Inputs {
+		if in.Used {
+			kinds[in.Format] = true
+		}
+	}
+	var no []string
+	if !kinds["torchprof"] {
+		no = append(no, "No step, no kernel and no host thread was recorded.")
+	}
+	if !kinds["dmon"] && !kinds["smiquery"] {
+		no = append(no, "No clocks, power or temperatures.")
+	} else if !kinds["smiquery"] {
+		no = append(no, "No clock reasons and no link state.")
+	}
+	no = append(no, "No CPU, disk or kernel-log records.")
+	return strings.Join(no, " ")
+}
+
+// RuleOutcome is one rule over all its subjects: a finding if any, else unknown if any, else pass if any, else not asked.
+type RuleOutcome struct {
+	ID, Stage, Outcome string
+	Checks             []int // positions in Report.Checks, the one that speaks for the rule first
+}
+
+var outcomeRank = map[string]int{"finding": 3, "unknown": 2, "pass": 1, "not-asked": 0}
+
+// ruleOutcomes folds the checks by rule, in checklist order.
+func ruleOutcomes(r *Report) []RuleOutcome {
+	var out []RuleOutcome
+	at := map[string]int{}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		k, ok := at[c.ID]
+		if !ok {
+			k = len(out)
+			at[c.ID] = k
+			out = append(out, RuleOutcome{ID: c.ID, Stage: c.Stage, Outcome: c.Outcome})
+		}
+		o := &out[k]
+		if outcomeRank[c.Outcome] > outcomeRank[o.Outcome] {
+			o.Outcome = c.Outcome
+		}
+		o.Checks = append(o.Checks, i)
+	}
+	for k := range out {
+		o := &out[k]
+		sort.SliceStable(o.Checks, func(a, b int) bool {
+			x, y := &r.Checks[o.Checks[a]], &r.Checks[o.Checks[b]]
+			if outcomeRank[x.Outcome] != outcomeRank[y.Outcome] {
+				return outcomeRank[x.Outcome] > outcomeRank[y.Outcome]
+			}
+			return saving(x) > saving(y)
+		})
+	}
+	return out
+}

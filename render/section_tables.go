@@ -1,0 +1,424 @@
+package render
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+const shownKernels = 20
+
+func kernelsSection(r *Report) (Section, bool) {
+	if len(r.Kernels) == 0 {
+		return Section{}, false
+	}
+	type agg struct {
+		name, class, op string
+		count, dur      int64
+		median          int64
+		tensor          *bool
+	}
+	by := map[string]*agg{}
+	var order []*agg
+	var busy int64
+	for i := range r.Kernels {
+		k := &r.Kernels[i]
+		key := k.Class + "\x00" + k.Name
+		a := by[key]
+		if a == nil {
+			a = &agg{name: k.Name, class: k.Class, tensor: k.Tensor}
+			if k.Op != nil {
+				a.op = *k.Op
+			}
+			if k.MedianNS != nil {
+				a.median = *k.MedianNS
+			}
+			by[key] = a
+			order = append(order, a)
+		}
+		a.count += k.Count
+		a.dur += k.DurNS
+		busy += k.DurNS
+	}
+	sort.SliceStable(order, func(i, j int) bool {
+		if (order[i].name == "(others)") != (order[j].name == "(others)") {
+			return order[j].name == "(others)"
+		}
+		return order[i].dur > order[j].dur
+	})
+	gpus, steps := int64(max(len(r.Ledger), 1)), int64(1)
+	for i := range r.Ledger {
+		steps = max(steps, int64(r.Ledger[i].Steps))
+	}
+	den := float64(gpus * steps)
+	per := "a step"
+	if _, ok := r.meanStep(); !ok {
+		per = "in the window"
+	}
+	t := Table{ID: "kernel-table", Columns: []Column{{Title: "Kernel", Wide: true}, {Title: "Class", More: true}, {Title: "Calls " + per, Num: true, More: true}, {Title: "Median, µs", Num: true, More: true},
+		{Title: "ms " + per, Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Share of kernel time", Num: true}, {Title: "Tensor cores", More: true}, {Title: "Launched by", More: true}}}
+	var most float64 = 1
+	for _, a := range order {
+		most = max(most, float64(a.dur))
+	}
+	var restDur, restCount int64
+	restN := 0
+	for i, a := range order {
+		if i >= shownKernels || a.name == "(others)" {
+			restDur += a.dur
+			restCount += a.count
+			restN++
+			continue
+		}
+		owner := "compute"
+		if a.class == "comm" {
+			owner = "comm.transfer"
+		}
+		med, tc, op := Cell{Text: "–", Weak: true}, Cell{Text: "unknown", Dashed: true}, Cell{Text: "–", Weak: true}
+		if a.median > 0 {
+			med = Cell{Text: digits(float64(a.median)/1e3, 3, "\u202f")}
+		}
+		if a.tensor != nil {
+			tc = Cell{Text: map[bool]string{true: "yes", false: "no"}[*a.tensor]}
+		} else if a.class != "matmul" && a.class != "conv" && a.class != "attention" {
+			tc = Cell{Text: "–", Weak: true, Title: "not a matrix kernel"}
+		}
+		if a.op != "" {
+			op = Cell{Text: Middle(a.op, 40), Title: a.op, Weak: true}
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: KernelName(a.name), Title: clean(a.name)}, {Text: a.class, Weak: true}, {Text: digits(float64(a.count)/den, 3, "\u202f")}, med,
+			{Text: digits(float64(a.dur)/den/1e6, 3, "\u202f")}, {Bar: float64(a.dur) / most, BarOwner: owner}, {Text: Pct1(float64(a.dur) / float64(max(busy, 1)))}, tc, op}})
+	}
+	if restDur > 0 {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "The rest", Weak: true, Title: fmt.Sprintf("%d more rows; the workbook has them", restN)}, {}, {Text: digits(float64(restCount)/den, 3, "\u202f"), Weak: true}, {},
+			{Text: digits(float64(restDur)/den/1e6, 3, "\u202f"), Weak: true}, {Bar: min(1, float64(restDur)/most), BarOwner: "gap.switch"}, {Text: Pct1(float64(restDur) / float64(max(busy, 1))), Weak: true}, {}, {}}})
+	}
+	lead := fmt.Sprintf("What %s of kernel time %s consisted of", Dur(float64(busy)/den, 3), per)
+	if gpus > 1 {
+		lead += fmt.Sprintf(", mean of %d GPUs", gpus)
+	}
+	return Section{ID: "kernels", Title: "Kernels", Lead: lead + ". Kernels that ran at once count each.", Blocks: []Block{t}}, true
+}
+
+// KernelName shortens a demangled name to what tells kernels apart; the full name stays in the title and the workbook.
+func KernelName(s string) string {
+	s = clean(s)
+	s = strings.TrimPrefix(s, "void ")
+	s = strings.ReplaceAll(s, "(anonymous namespace)::", "")
+	for _, p := range []string{"at::native::", "cutlass::", "at::cuda::"} {
+		s = strings.ReplaceAll(s, p, "")
+	}
+	if i := strings.IndexByte(s, '('); i > 12 {
+		s = s[:i]
+	}
+	return Middle(s, 64)
+}
+
+func collectivesSection(r *Report) (Section, bool) {
+	if len(r.Collectives) == 0 {
+		return Section{}, false
+	}
+	type key struct {
+		group, prim string
+		bytes       int64
+	}
+	type agg struct {
+		key
+		ranks                        map[int]bool
+		count, wait, transfer, expos int64
+		undivided                    bool
+		inferred                     bool
+		bw                           float64
+		bwN                          int
+	}
+	by := map[key]*agg{}
+	var order []*agg
+	for i := range r.Collectives {
+		c := &r.Collectives[i]
+		k := key{c.Group, c.Primitive, -1}
+		if c.Bytes != nil {
+			k.bytes = *c.Bytes
+		}
+		a := by[k]
+		if a == nil {
+			a = &agg{key: k, ranks: map[int]bool{}}
+			by[k] = a
+			order = append(order, a)
+		}
+		if c.Rank != nil {
+			a.ranks[*c.Rank] = true
+		}
+		a.count += c.Count
+		a.expos += c.ExposedNS
+		if c.TransferNS != nil && c.PeerWaitNS != nil {
+			a.wait += *c.PeerWaitNS
+			a.transfer += *c.TransferNS
+		}
+		switch c.Split {
+		case "undivided":
+			a.undivided = true
+		case "inferred":
+			a.inferred = true
+		}
+		if c.BusBW != nil {
+			a.bw += *c.BusBW
+			a.bwN++
+		}
+	}
+	sort.SliceStable(order, func(i, j int) bool { return order[i].expos > order[j].expos })
+	gpus, steps := int64(max(len(r.Ledger), 1)), int64(1)
+	for i := range r.Ledger {
+		steps = max(steps, int64(r.Ledger[i].Steps))
+	}
+	den := float64(gpus * steps)
+	t := Table{ID: "collective-table", Shown: 12, Columns: []Column{{Title: "Collective"}, {Title: "Group", More: true}, {Title: "Calls a step", Num: true, More: true}, {Title: "Wait, ms", Num: true},
+		{Title: "Transfer, ms", Num: true}, {Title: "Exposed, ms", Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Bus, GB/s", Num: true, More: true}, {Title: "Divided", More: true}}}
+	var most int64 = 1
+	for _, a := range order {
+		most = max(most, a.expos)
+	}
+	for _, a := range order {
+		name := a.prim
+		if a.bytes >= 0 {
+			name += ", " + MessageSize(a.bytes)
+		} else {
+			name += ", size not recorded"
+		}
+		wait, tr, how := Cell{Text: msCell(a.wait, den)}, Cell{Text: msCell(a.transfer, den)}, "across ranks"
+		owner := "comm.transfer"
+		if a.undivided {
+			wait, tr, how, owner = Cell{Text: "unknown", Dashed: true}, Cell{Text: "unknown", Dashed: true}, "not divided", "comm.undivided"
+		} else if a.inferred {
+			how = "inferred from one rank"
+		}
+		if !a.undivided && a.wait > a.transfer {
+			owner = "comm.peer-wait"
+		}
+		bw := Cell{Text: "–", Weak: true, Title: "no size, no group or no transfer time"}
+		if a.bwN > 0 {
+			bw = Cell{Text: digits(a.bw/float64(a.bwN)/1e9, 3, "")}
+		}
+		group := a.group
+		if group == "" {
+			group = "not recorded"
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: clean(name)}, {Text: Middle(clean(group), 28), Weak: true}, {Text: digits(float64(a.count)/den, 3, "")}, wait, tr,
+			{Text: msCell(a.expos, den)}, {Bar: float64(a.expos) / float64(most), BarOwner: owner}, bw, {Text: how, Weak: true}}})
+	}
+	return Section{ID: "collectives", Title: "Collectives", Lead: "Wait and transfer are of the whole kernels, exposed is what no compute hid; a step and GPU. Bus bandwidth is taken from the transfer part, never from the wait.", Blocks: []Block{t}}, true
+}
+
+func msCell(ns int64, den float64) string { return digits(float64(ns)/den/1e6, 3, "\u202f") }
+
+func copiesSection(r *Report) (Section, bool) {
+	if len(r.Copies) == 0 {
+		return Section{}, false
+	}
+	steps := int64(1)
+	for i := range r.Ledger {
+		steps = max(steps, int64(r.Ledger[i].Steps))
+	}
+	t := Table{ID: "copy-table", Shown: 12, Columns: []Column{{Title: "Copy"}, {Title: "GPU", More: true}, {Title: "Calls a step", Num: true, More: true}, {Title: "MB a step", Num: true}, {Title: "ms a step", Num: true},
+		{Title: "Exposed, ms", Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "GB/s of large ones", Num: true, More: true}}}
+	var most int64 = 1
+	for i := range r.Copies {
+		most = max(most, r.Copies[i].DurNS)
+	}
+	words := map[string]string{"h2d": "host to GPU", "d2h": "GPU to host", "d2d": "within the GPU", "p2p": "GPU to GPU", "h2h": "host to host", "unknown": "direction not recorded"}
+	for i := range r.Copies {
+		c := &r.Copies[i]
+		name := words[c.Kind]
+		if c.Memory == "pageable" || c.Memory == "pinned" || c.Memory == "managed" {
+			name += ", " + c.Memory
+		}
+		owner := map[string]string{"h2d": "copy.h2d", "d2h": "copy.d2h"}[c.Kind]
+		if owner == "" {
+			owner = "compute"
+		}
+		bw := Cell{Text: "–", Weak: true, Title: "no copy of 1 MiB or more"}
+		if c.BW != nil {
+			bw = Cell{Text: digits(*c.BW/1e9, 3, "")}
+		}
+		d := float64(steps)
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, {Text: gpuLabel(r, c.GPU), Weak: true}, {Text: digits(float64(c.Count)/d, 3, "\u202f")}, {Text: digits(float64(c.Bytes)/d/1e6, 3, "\u202f")},
+			{Text: msCell(c.DurNS, d)}, {Text: msCell(c.ExposedNS, d)}, {Bar: float64(c.DurNS) / float64(most), BarOwner: owner}, bw}})
+	}
+	return Section{ID: "copies", Title: "Copies", Lead: "Exposed is the time in which only the copy kept the GPU from standing empty.", Blocks: []Block{t}}, true
+}
+
+func hardwareSection(r *Report) (Section, bool) {
+	l := Lanes{EndS: float64(r.Window.DurNS) / sec}
+	for _, sp := range laneSpecs[1:] {
+		if lane, ok := lane(r, sp); ok {
+			lane.Hatch = throttled(r, sp.metric)
+			l.Lanes = append(l.Lanes, lane)
+		} else if sp.metric == "clock_sm_hz" || sp.metric == "power_w" || sp.metric == "temp_gpu_c" {
+			l.Missing = append(l.Missing, sp.title+": not recorded")
+		}
+	}
+	s := Section{ID: "hardware", Title: "Hardware", Lead: "Did the card cause it? Dots are instants, dashes are averages over the time they cover. GPUs that agree are one band, an odd one has its own line."}
+	if len(l.Lanes) == 0 {
+		s.Lead = "No clock, power or temperature was recorded, so the hardware was not looked at."
+	}
+	s.Blocks = append(s.Blocks, l)
+	return s, true
+}
+
+func captureSection(r *Report) (Section, bool) {
+	s := Section{ID: "capture", Title: "Capture plan", Count: countOrNone(len(r.CapturePlan))}
+	var c Commands
+	for i, p := range r.CapturePlan {
+		ids := p.Answers
+		more := ""
+		if len(ids) > 8 {
+			more = fmt.Sprintf(" and %d more", len(ids)-8)
+			ids = ids[:8]
+		}
+		c.Items = append(c.Items, CommandItem{N: i + 1, ID: fmt.Sprintf("capture-%d", i+1), Title: fmt.Sprintf("Answers %d. %s.", len(p.Answers), strings.TrimSuffix(p.Title, ".")), Where: p.Where,
+			Command: p.Command, Answers: strings.Join(ids, ", ") + more})
+	}
+	unknown := 0
+	for _, o := range ruleOutcomes(r) {
+		if o.Outcome == "unknown" {
+			unknown++
+		}
+	}
+	if len(c.Items) == 0 {
+		s.Lead = "No command would answer more."
+		return s, true
+	}
+	s.Lead = fmt.Sprintf("%s %s %d of the %d unknown checks. Run them while the job runs.", NumberWord(len(c.Items)), Plural(len(c.Items), "command answers", "commands answer"), answered(r), unknown)
+	s.Blocks = []Block{c}
+	return s, true
+}
+
+func inputsSection(r *Report) (Section, bool) {
+	s := Section{ID: "inputs", Title: "Inputs", Count: itoa(len(r.Inputs))}
+	var bytes int64
+	used, ours, bad := 0, 0, 0
+	for i := range r.Inputs {
+		in := &r.Inputs[i]
+		bytes += in.Bytes
+		if in.Used {
+			used++
+		}
+		if in.Format != "unknown" {
+			ours++
+		}
+		if in.Problems > 0 {
+			bad++
+		}
+	}
+	s.Lead = fmt.Sprintf("%d %s, %s. %d %s read", len(r.Inputs), Plural(len(r.Inputs), "file", "files"), Bytes(float64(bytes)), used, Plural(used, "was", "were"))
+	if n := len(r.Inputs) - ours; n > 0 {
+		s.Lead += fmt.Sprintf(", %d %s none of ours", n, Plural(n, "is", "are"))
+	}
+	if n := ours - used; n > 0 {
+		s.Lead += fmt.Sprintf(", %d %s recognised but not used", n, Plural(n, "is", "are"))
+	}
+	if bad > 0 {
+		s.Lead += fmt.Sprintf(", %d %s a problem", bad, Plural(bad, "has", "have"))
+	}
+	s.Lead += "."
+	t := Table{ID: "input-table", Shown: 24, Columns: []Column{{Title: "File"}, {Title: "Format"}, {Title: "Size", Num: true, More: true}, {Title: "Rows", Num: true, More: true}, {Title: "Covers the window", Bar: true, Wide: true, More: true},
+		{Title: "Clock", More: true}, {Title: "Problems"}}}
+	for i := range r.Inputs {
+		in := &r.Inputs[i]
+		row := Row{Cells: []Cell{{Text: Middle(in.Path, 56), Title: in.Path}, {Text: in.Format, Weak: true}, {Text: Bytes(float64(in.Bytes))}, {Text: Count(in.Rows)}}}
+		switch {
+		case !in.Used:
+			row.Cells = append(row.Cells, Cell{Text: notUsed(in), Title: in.Note, Weak: true})
+		case in.CoverageFrac != nil:
+			row.Cells = append(row.Cells, Cell{Text: Pct(*in.CoverageFrac), Bar: *in.CoverageFrac, BarOwner: "gap.switch"})
+		default:
+			row.Cells = append(row.Cells, Cell{Text: "–", Weak: true, Title: "it has no times on the axis"})
+		}
+		row.Cells = append(row.Cells, clockCell(r, in))
+		p := Cell{Text: "", Weak: true}
+		if in.Problems > 0 {
+			p = Cell{Text: Count(in.Problems), Link: "problem-table"}
+		}
+		row.Cells = append(row.Cells, p)
+		t.Rows = append(t.Rows, row)
+	}
+	s.Blocks = append(s.Blocks, t)
+	if len(r.Problems) > 0 {
+		p := Table{ID: "problem-table", Title: "Problems", Shown: 10, Columns: []Column{{Title: "Where"}, {Title: "What and how to mend", Wide: true}, {Title: "Code", More: true}, {Title: "Severity", More: true}, {Title: "Times", Num: true}}}
+		for i := range r.Problems {
+			x := &r.Problems[i]
+			where := x.Path
+			if x.Row != nil {
+				where = fmt.Sprintf("%s:%d", Middle(x.Path, 48), *x.Row)
+			}
+			p.Rows = append(p.Rows, Row{Cells: []Cell{{Text: where, Code: true}, {Text: x.Message}, {Text: x.Code, Code: true, Weak: true}, {Text: x.Severity, Weak: x.Severity == "info"}, {Text: Count(x.Count)}}})
+		}
+		s.Blocks = append(s.Blocks, p)
+	}
+	if len(r.Clocks) > 0 {
+		c := Table{ID: "clock-table", Title: "Clocks", Shown: 8, Columns: []Column{{Title: "Clock"}, {Title: "Placed"}, {Title: "Offset", Num: true, More: true}, {Title: "Error", Num: true}, {Title: "By what", Wide: true}}}
+		for i := range r.Clocks {
+			x := &r.Clocks[i]
+			off, e := Cell{Text: "–", Weak: true}, Cell{Text: "unknown", Dashed: true}
+			if x.OffsetNS != nil {
+				off = Cell{Text: Dur(float64(*x.OffsetNS), 4)}
+				e = Cell{Text: "±" + Dur(float64(*x.ErrorNS), 2)}
+			}
+			c.Rows = append(c.Rows, Row{Cells: []Cell{{Text: Middle(x.Name, 40)}, {Text: x.How}, off, e, {Text: x.Why, Weak: true}}})
+		}
+		s.Blocks = append(s.Blocks, c)
+	}
+	if t, ok := gpusTable(r); ok {
+		s.Blocks = append(s.Blocks, t)
+	}
+	return s, true
+}
+
+func notUsed(in *InputRow) string {
+	if in.Format == "unknown" {
+		return "none of ours, not used"
+	}
+	if in.Note != "" {
+		return Middle(in.Note, 160)
+	}
+	return "not used"
+}
+
+func clockCell(r *Report, in *InputRow) Cell {
+	if in.Clock == nil {
+		return Cell{Text: "–", Weak: true}
+	}
+	for i := range r.Clocks {
+		if x := &r.Clocks[i]; x.Name == *in.Clock {
+			if x.ErrorNS == nil {
+				return Cell{Text: x.How, Title: x.Why, Dashed: true}
+			}
+			return Cell{Text: x.How + ", ±" + Dur(float64(*x.ErrorNS), 2), Title: x.Why}
+		}
+	}
+	return Cell{Text: *in.Clock}
+}
+
+func gpusTable(r *Report) (Table, bool) {
+	if len(r.GPUs) == 0 {
+		return Table{}, false
+	}
+	t := Table{ID: "gpu-table", Title: "GPUs and how their logs were found", Shown: 16, Columns: []Column{{Title: "GPU"}, {Title: "Part"}, {Title: "Host", More: true}, {Title: "Index", Num: true, More: true}, {Title: "UUID", More: true}, {Title: "Sampled log", Wide: true}}}
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		host, idx, uuid, m := "–", "–", "–", "none matched"
+		if g.Host != nil {
+			host = *g.Host
+		}
+		if g.Index != nil {
+			idx = itoa(*g.Index)
+		}
+		if g.UUID != nil {
+			uuid = *g.UUID
+		}
+		if g.Match != nil {
+			m = *g.Match
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: gpuLabel(r, g.ID)}, {Text: gpuModel(g.Name)}, {Text: host, Weak: true}, {Text: idx}, {Text: Middle(uuid, 20), Title: uuid, Weak: true}, {Text: m, Weak: true}}})
+	}
+	return t, true
+}

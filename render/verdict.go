@@ -1,0 +1,383 @@
+package render
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"gpureport/ingest/timeline"
+	"gpureport/rules/engine"
+	"gpureport/rules/facts"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// shareOf is the mean over the GPUs of an owner's share of the window; 0 without a ledger.
+func (r *Report) shareOf(owners ...timeline.Owner) float64 {
+	if len(r.Ledger) == 0 {
+		return 0
+	}
+	var sum float64
+	for i := range r.Ledger {
+		l := &r.Ledger[i]
+		if l.WindowNS == 0 {
+			continue
+		}
+		for _, o := range owners {
+			sum += float64(l.Owners[o.String()]) / float64(l.WindowNS)
+		}
+	}
+	return sum / float64(len(r.Ledger))
+}
+
+// unit of the ledger for sentences: a step where there are steps, else the whole window.
+func (r *Report) meanStep() (ns float64, steps bool) {
+	var sum float64
+	n := 0
+	for i := range r.Ledger {
+		if l := &r.Ledger[i]; l.Steps > 0 {
+			sum += float64(l.WindowNS) / float64(l.Steps)
+			n++
+		}
+	}
+	if n > 0 {
+		return sum / float64(n), true
+	}
+	for i := range r.Ledger {
+		sum += float64(r.Ledger[i].WindowNS)
+		n++
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return sum / float64(n), false
+}
+
+func (b *builder) verdict() {
+	v := b.in.Verdict
+	out := Verdict{Class: v.Class, Cause: strOrNil(v.Cause), Confidence: v.Confidence.String(), RecoverableFrac: v.Recoverable, Evidence: v.Evidence, Next: strOrNil(v.Next)}
+	if v.Culprit >= 0 {
+		n := v.Culprit
+		out.CulpritRank = &n
+	}
+	out.Sentence = b.sentence(v)
+	out.Lead = b.lead(v)
+	out.Do, out.Dont = b.advice(v)
+	b.r.Verdict = out
+}
+
+// per says "X a step" or "X of the window" for a share of the ledger's time.
+func (b *builder) per(frac float64) string {
+	step, steps := b.r.meanStep()
+	if steps {
+		return Dur(frac*step, 2) + " of " + Dur(step, 2)
+	}
+	return Dur(frac*step, 2) + " of the " + Dur(step, 2) + " recorded"
+}
+
+func (b *builder) top(v engine.Verdict) *Check {
+	want := map[string]bool{}
+	for _, id := range v.Evidence {
+		want[id] = true
+	}
+	var best *Check
+	for i := range b.r.Checks {
+		c := &b.r.Checks[i]
+		if c.Outcome != "finding" || !want[c.ID] {
+			continue
+		}
+		if best == nil || saving(c) > saving(best) {
+			best = c
+		}
+	}
+	return best
+}
+
+func saving(c *Check) float64 {
+	if c.RecoverableFrac == nil {
+		return 0
+	}
+	return *c.RecoverableFrac
+}
+
+func (b *builder) sentence(v engine.Verdict) string {
+	r := b.r
+	_, steps := r.meanStep()
+	every := "Every step"
+	if !steps {
+		every = "The GPU"
+	}
+	switch v.Class {
+	case "straggler":
+		share := r.shareOf(timeline.CommPeerWait)
+		step, _ := r.meanStep()
+		if v.Culprit < 0 {
+			return fmt.Sprintf("The ranks waited %s for each other, and it is not always the same one that is late.", b.per(share))
+		}
+		n, wait := 0, 0.0
+		for i := range r.Ledger {
+			l := &r.Ledger[i]
+			if l.Rank != nil && *l.Rank == v.Culprit {
+				continue
+			}
+			n++
+			if l.WindowNS > 0 {
+				wait += float64(l.Owners["comm.peer-wait"]) / float64(l.WindowNS)
+			}
+		}
+		if n > 0 {
+			wait /= float64(n)
+		}
+		return fmt.Sprintf("%s %s waited %s a step for rank %d, and rank %d was %s.", NumberWord(n), Plural(n, "GPU", "GPUs"), Dur(wait*step, 2), v.Culprit, v.Culprit, b.doing(v))
+	case "data-pipeline":
+		return fmt.Sprintf("%s waits %s for its next batch.", every, b.per(r.shareOf(timeline.HostDataloader)))
+	case "transfer":
+		h, d := r.shareOf(timeline.CopyH2D), r.shareOf(timeline.CopyD2H)
+		if h >= d {
+			return fmt.Sprintf("%s waits %s for copies to the GPU.", every, b.per(h))
+		}
+		return fmt.Sprintf("%s waits %s for copies to the host.", every, b.per(d))
+	case "host-bound":
+		return b.hostSentence(every)
+	case "interruption":
+		return fmt.Sprintf("%s interrupted training: %s on average.", b.pauseWord(), b.per(r.shareOf(timeline.HostCheckpoint, timeline.HostValidation, timeline.HostLogging)))
+	case "communication":
+		return fmt.Sprintf("%s spends %s in collectives that no compute hides.", every, b.per(r.shareOf(timeline.CommTransfer, timeline.CommUndivided)))
+	case "hardware", "compute-inefficient":
+		if c := b.top(v); c != nil && c.Says != "" {
+			return sentence(c.Says)
+		}
+		return "The " + v.Class + " findings below hold the largest share of the time."
+	case "compute-bound":
+		s := fmt.Sprintf("Nothing to blame: the %s %s of %s", computes(len(r.Ledger)), Pct(r.shareOf(timeline.Compute)), map[bool]string{true: "every step", false: "the window"}[steps])
+		if b.passed("kernel.gemm-eff") {
+			return s + ", and the kernels are near what the part can do."
+		}
+		return s + ", and no other owner can return 5 % of it."
+	}
+	return b.insufficient()
+}
+
+func computes(n int) string {
+	if n == 1 {
+		return "GPU computes"
+	}
+	return "GPUs compute"
+}
+
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return s
+	}
+	s = strings.ToUpper(s[:1]) + s[1:]
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	return s
+}
+
+func (b *builder) passed(id string) bool {
+	ok := false
+	for i := range b.r.Checks {
+		if c := &b.r.Checks[i]; c.ID == id {
+			if c.Outcome != "pass" {
+				return false
+			}
+			ok = true
+		}
+	}
+	return ok
+}
+
+// doing says what the late rank did while the others waited.
+func (b *builder) doing(v engine.Verdict) string {
+	var owner timeline.Owner = timeline.UnknownOwner
+	var most int64
+	for _, w := range b.job.Waits {
+		if w.Culprit == v.Culprit && w.DurNS > most {
+			owner, most = w.Owner, w.DurNS
+		}
+	}
+	switch v.Cause {
+	case "data-pipeline":
+		return "waiting for its DataLoader"
+	case "transfer":
+		return "copying between host and GPU"
+	case "interruption":
+		return "held by " + strings.ToLower(OwnerWord(owner))
+	case "hardware":
+		return "running the same kernels slower"
+	case "uneven-work":
+		return "computing more work than the others"
+	case "host-bound":
+		return "held up by its host (" + strings.ToLower(OwnerWord(owner)) + ")"
+	case "communication":
+		return "in another group’s collectives"
+	case "compute-inefficient":
+		return "computing"
+	}
+	return "late for a reason these files do not show"
+}
+
+func (b *builder) pauseWord() string {
+	c, e, l := b.r.shareOf(timeline.HostCheckpoint), b.r.shareOf(timeline.HostValidation), b.r.shareOf(timeline.HostLogging)
+	switch {
+	case c >= e && c >= l:
+		return "Checkpoints"
+	case e >= l:
+		return "Validation"
+	}
+	return "Logging"
+}
+
+func (b *builder) hostSentence(every string) string {
+	type part struct {
+		o    timeline.Owner
+		text string
+	}
+	parts := []part{{timeline.HostLaunch, "while the host launches kernels"}, {timeline.HostSync, "after the host has waited for the GPU"},
+		{timeline.HostPython, "while the host runs Python"}, {timeline.HostCPUOp, "behind operators on the CPU"},
+		{timeline.HostAllocator, "in the memory allocator"}, {timeline.HostCompile, "in compilation and module loading"}, {timeline.HostDescheduled, "while the launching thread is off its CPU"}}
+	best := 0
+	for i := range parts {
+		if b.r.shareOf(parts[i].o) > b.r.shareOf(parts[best].o) {
+			best = i
+		}
+	}
+	share := b.r.shareOf(parts[best].o)
+	if every == "Every step" {
+		return fmt.Sprintf("The GPU stands empty %s in every step, %s.", b.per(share), parts[best].text)
+	}
+	return fmt.Sprintf("The GPU stands empty %s, %s.", b.per(share), parts[best].text)
+}
+
+func (b *builder) insufficient() string {
+	r := b.r
+	if len(r.Ledger) > 0 {
+		u := r.shareOf(timeline.UnknownOwner, timeline.GapQueuedStall)
+		if b.in.Facts != nil && r.shareOf(timeline.GapQueuedStall) > r.shareOf(timeline.UnknownOwner) {
+			return fmt.Sprintf("Nobody can be blamed for %s of the window: work was queued, yet the trace shows nothing running.", Pct(u))
+		}
+		return fmt.Sprintf("Nobody can be blamed for %s of the window: the trace does not tell who held it.", Pct(r.shareOf(timeline.UnknownOwner)))
+	}
+	if len(b.job.Ranks) > 0 {
+		for _, red := range b.job.Ranks {
+			if len(red.Notes) > 0 {
+				return sentence(red.Notes[0])
+			}
+		}
+		return "The trace holds no GPU activity, so nobody can be named."
+	}
+	run := runSubject(b.in.Facts)
+	if v, need := b.in.Facts.Get(run, "run.sawtooth_period_s"); need == nil {
+		n := len(r.GPUs)
+		who := "The GPU drops"
+		if n > 1 {
+			who = "The " + itoa(n) + " GPUs drop"
+			if c := b.checkOf("idle.cross-gpu"); c != nil && c.Outcome == "finding" {
+				who = "All " + strings.ToLower(NumberWord(n)) + " GPUs drop together"
+			}
+		}
+		if n == 1 || who != "" {
+			return fmt.Sprintf("%s every %s, and samples alone cannot say who held the time.", who, Dur(v.Num*1e9, 2))
+		}
+	}
+	if len(r.Series) > 0 {
+		return "Samples alone cannot say who held the time; no regular drop was seen in them."
+	}
+	return "These inputs hold no GPU activity and no readings, so nothing can be concluded."
+}
+
+func (b *builder) checkOf(id string) *Check {
+	for i := range b.r.Checks {
+		if b.r.Checks[i].ID == id {
+			return &b.r.Checks[i]
+		}
+	}
+	return nil
+}
+
+func runSubject(set *facts.Set) int {
+	for i, s := range set.Subjects {
+		if s.Kind == facts.Run {
+			return i
+		}
+	}
+	return 0
+}
+
+// lead corrects the wrong reading that the curve invites.
+func (b *builder) lead(v engine.Verdict) string {
+	r := b.r
+	comm := r.shareOf(timeline.CommPeerWait, timeline.CommTransfer, timeline.CommUndivided)
+	hidden := 0.0
+	for i := range r.Ledger {
+		if w := r.Ledger[i].WindowNS; w > 0 {
+			hidden += float64(r.Ledger[i].Side.HiddenNext) / float64(w) / float64(len(r.Ledger))
+		}
+	}
+	switch v.Class {
+	case "straggler":
+		return "The waiting GPUs read as busy in nvidia-smi, because a collective’s kernel spins while it waits: utilisation cannot show who is late."
+	case "communication":
+		return "A GPU inside a collective reads as busy in nvidia-smi, so the utilisation curve does not show this time."
+	case "data-pipeline":
+		return "The GPU is not the slow part: it computes " + Pct(r.shareOf(timeline.Compute)) + " of the time and is empty until the batch is there."
+	case "host-bound":
+		return "A faster GPU or a faster loader would not help: the host decides when the next kernel starts."
+	case "interruption":
+		return "Between the interruptions the steps are as fast as the rest of this report says; the pauses are what the curve shows."
+	case "compute-inefficient":
+		return "Utilisation reads high, but it only says that some kernel was resident, not that it used the part well."
+	case "compute-bound":
+		var parts []string
+		if comm > 0 {
+			parts = append(parts, "communication that nothing hides takes "+Pct(comm))
+		}
+		if hidden > 0.01 {
+			parts = append(parts, "the loader works "+Pct(hidden)+" of the time behind a busy GPU, which costs nothing")
+		}
+		if len(parts) == 0 {
+			return "This is no statement about hardware that was not recorded: see what was not seen."
+		}
+		return sentence(strings.Join(parts, "; "))
+	case "insufficient-evidence":
+		if len(r.Ledger) == 0 && len(r.Series) > 0 {
+			return "nvidia-smi counts any resident kernel as busy and reads once in a window, so it sees neither a step nor who waited."
+		}
+	}
+	return ""
+}
+
+// advice gives at most two things to do and the do-nots, from the findings the verdict rests on.
+func (b *builder) advice(v engine.Verdict) (do, dont []string) {
+	want := map[string]bool{}
+	for _, id := range v.Evidence {
+		want[id] = true
+	}
+	var list []*Check
+	for i := range b.r.Checks {
+		if c := &b.r.Checks[i]; c.Outcome == "finding" && want[c.ID] {
+			list = append(list, c)
+		}
+	}
+	sort.SliceStable(list, func(i, j int) bool { return saving(list[i]) > saving(list[j]) })
+	seen := map[string]bool{}
+	for _, c := range list {
+		for _, s := range c.Do {
+			if len(do) < 2 && !seen[s] {
+				seen[s] = true
+				do = append(do, s)
+			}
+		}
+		for _, s := range c.Dont {
+			if len(dont) < 2 && !seen[s] {
+				seen[s] = true
+				dont = append(dont, s)
+			}
+		}
+	}
+	return do, dont
+}
