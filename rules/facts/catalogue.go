@@ -11,11 +11,20 @@ var Catalogue = []*Deriver{
 	RunShape,
 	LedgerShares,
 	// Stage step.
+	StepStats,
+	RankSpread,
 	// Stage idle.
 	IdleSavings,
 	// Sampled logs, stages idle and hw.
 	SampledUtil,
+	Sawtooth,
+	CrossGPU,
 	// Stage hw.
+	Throttle,
+	Clocks,
+	PCIeLink,
+	GPULost,
+	GPUSlow,
 	// Stage data.
 	Loader,
 	Copies,

@@ -20,10 +20,10 @@ var (
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	gpuHostBound = &Decl{ID: "gpu.host_bound_frac", Doc: "Share of the GPU's analysed window idle for its host: launches, syncs, Python, CPU operators, " +
 		"allocator, compilation, a descheduled thread.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
-	gpuInterruption = &Decl{ID: "gpu.checkpoint_total_frac", Doc: "Share of the GPU's analysed window that checkpoints took: the pause and the work on the GPU inside it.",
-		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
-	gpuEvalLog = &Decl{ID: "gpu.eval_log_frac", Doc: "Share of the GPU's analysed window that validation and logging took: the pauses and the work on the GPU inside them.",
-		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
+	gpuCheckpointAll = &Decl{ID: "gpu.checkpoint_frac", Doc: "Share of the GPU's time that checkpoints took, the pause and the work on the GPU inside it: " +
+		"of the interval between them if --set save_every states it, else of the analysed window.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
+	gpuEvalLog = &Decl{ID: "gpu.eval_log_frac", Doc: "Share of the GPU's time that validation and logging took, the pauses and the work on the GPU inside them: " +
+		"of the interval between them if --set eval_every and log_every state it, else of the analysed window.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	rankAllocCalls = &Decl{ID: "rank.alloc_calls_per_step_count", Doc: "Allocator calls (cudaMalloc, cudaFree and their kin) per step after the first analysed step.",
 		Unit: unit.Count, Per: Rank, Max: 1e9, Capture: "C4"}
 	rankSyncCalls = &Decl{ID: "rank.sync_calls_per_step_count", Doc: "Blocking calls per analysed step.", Unit: unit.Count, Per: Rank, Max: 1e9, Capture: "C4"}
@@ -41,7 +41,7 @@ var (
 var IdleSavings = &Deriver{
 	Name:  "idle-savings",
 	After: []*Deriver{LedgerShares, SampledUtil},
-	Gives: []*Decl{gpuIdle, gpuSaveLoader, gpuSaveSync, gpuHostBound, gpuInterruption, gpuEvalLog,
+	Gives: []*Decl{gpuIdle, gpuSaveLoader, gpuSaveSync, gpuHostBound, gpuCheckpointAll, gpuEvalLog,
 		rankAllocCalls, rankSyncCalls, rankSyncIn, rankOverhead, rankOpsPerStep},
 	Run: func(p *Pass) {
 		p.eachGPU(p.idleOf)
@@ -56,7 +56,7 @@ func (p *Pass) idleOf(sub int, _ *Card, l *timeline.GPULedger, _ *timeline.Reduc
 		if l != nil {
 			why = "the trace holds no device operation in its window"
 		}
-		p.missAll(sub, why, gpuSaveLoader, gpuSaveSync, gpuHostBound, gpuInterruption, gpuEvalLog)
+		p.missAll(sub, why, gpuSaveLoader, gpuSaveSync, gpuHostBound, gpuCheckpointAll, gpuEvalLog)
 		if low, ok := p.Get(gpuUtilLow, sub); ok {
 			low.Conf = timeline.Hint
 			p.Set(gpuIdle, sub, low)
@@ -100,15 +100,36 @@ func (p *Pass) idleOf(sub int, _ *Card, l *timeline.GPULedger, _ *timeline.Reduc
 	p.Set(gpuHostBound, sub, measured(sum(timeline.HostLaunch, timeline.HostSync, timeline.HostPython, timeline.HostCPUOp,
 		timeline.HostDescheduled, timeline.HostAllocator, timeline.HostCompile)))
 
-	work := func(d *Decl) float64 { v, _ := p.Get(d, sub); return v.Num }
+	work := func(d *Decl) float64 { v, _ := p.Get(d, sub); return v.Num * w }
+	hold := func(o timeline.Owner) float64 { return float64(l.Owners[o]) }
 	ck := share(timeline.HostCheckpoint)
-	ck.Num = min(1, ck.Num+work(gpuCheckpoint))
-	p.Set(gpuInterruption, sub, ck)
-	ev := share(timeline.HostValidation)
-	ev.Refs = append(append([]Ref(nil), ev.Refs...), share(timeline.HostLogging).Refs...)
-	ev.NRefs += share(timeline.HostLogging).NRefs
-	ev.Num = min(1, sum(timeline.HostValidation, timeline.HostLogging)+work(gpuValidation))
+	ck.Num, ck.Conf = p.ofInterval(l, timeline.HostCheckpoint, hold(timeline.HostCheckpoint)+work(gpuCheckpoint), "save_every")
+	p.Set(gpuCheckpointAll, sub, ck)
+	ev, lg := share(timeline.HostValidation), share(timeline.HostLogging)
+	ev.Refs = append(append([]Ref(nil), ev.Refs...), lg.Refs...)
+	ev.NRefs += lg.NRefs
+	ev.Num, ev.Conf = p.ofInterval(l, timeline.HostValidation, hold(timeline.HostValidation)+work(gpuValidation), "eval_every")
+	lg.Num, lg.Conf = p.ofInterval(l, timeline.HostLogging, hold(timeline.HostLogging), "log_every")
+	ev.Num, ev.Conf = min(1, ev.Num+lg.Num), min(ev.Conf, lg.Conf)
 	p.Set(gpuEvalLog, sub, ev)
+}
+
+// ofInterval is the share that interruptions of ns in all take: of the window, or, where the user states every how many steps they
+// come, of that interval. A capture around one save would else charge the whole run for it.
+func (p *Pass) ofInterval(l *timeline.GPULedger, o timeline.Owner, ns float64, key string) (float64, Confidence) {
+	every, ok := stated(p.Input.Set, key)
+	n := 0.0
+	durs := make([]float64, len(l.Steps))
+	for i := range l.Steps {
+		durs[i] = float64(l.Steps[i].Dur)
+		if l.Steps[i].Owners[o] > 0 {
+			n++
+		}
+	}
+	if step := median(durs); ok && n > 0 && step > 0 {
+		return ns / n / (every*step + ns/n), timeline.Inferred
+	}
+	return min(1, ns/float64(l.Window.Dur())), timeline.Measured
 }
 
 // shortGaps is the time in ns of gaps of at most minGap, whoever owns them.
