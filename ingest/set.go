@@ -62,6 +62,11 @@ func OpenContext(ctx context.Context, paths []string, formats []Format, opt Opti
 	if err != nil {
 		return nil, err
 	}
+	if opt.TZ != "" {
+		if _, err := ParseTZ(opt.TZ); err != nil {
+			return nil, err
+		}
+	}
 	s.walk = &walker{ctx: ctx, seen: map[string]bool{}, infos: map[string][]fs.FileInfo{}}
 	var errs []error
 	s.walk.found = func(st stored, d *decoded, head []byte) {
