@@ -1,7 +1,10 @@
 // Package unit holds the units of measured quantities, their dimensions and conversion to base units.
 package unit
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Unit is a spelling of a unit; the zero value is no unit.
 type Unit string
@@ -49,6 +52,9 @@ func ToBase(v float64, u Unit) (float64, Unit, error) {
 	d, ok := defs[u]
 	if !ok {
 		return 0, "", fmt.Errorf("unknown unit %q", u)
+	}
+	if d.scale < 1 {
+		return v / math.Round(1/d.scale), d.base, nil // 70 % is 0.7, where 70 * 0.01 is not
 	}
 	return v * d.scale, d.base, nil
 }
