@@ -179,6 +179,9 @@ func (c *compiler) parse() ast.Node {
 		if errors.As(err, &fe) {
 			off, msg = fe.From, fe.Message
 		}
+		if msg == "unexpected token EOF" {
+			msg = "it ends too early"
+		}
 		c.fail(off, "not a condition: %s: %s", lowerFirst(msg), allowed)
 		return nil
 	}

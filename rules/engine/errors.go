@@ -59,6 +59,11 @@ func hint(name string, known []string, list string) string {
 			best, bestDist = k, d
 		}
 	}
+	for i := 0; best == "" && i < len(known); i++ {
+		if len(name) > 3 && strings.HasPrefix(known[i], name) {
+			best = known[i]
+		}
+	}
 	if best != "" {
 		return "did you mean " + best + "?"
 	}

@@ -33,7 +33,7 @@ func (s *scope) compileSays(text string) ([]piece, []fault) {
 			out = append(out, piece{plain: string(rest[:i])})
 		}
 		j := indexRune(rest, '}')
-		if j < 0 {
+		if k := indexRune(rest[i+1:], '{'); j < 0 || k >= 0 && i+1+k < j {
 			return nil, append(bad, fault{off + i, "{ without }: close the name"})
 		}
 		p, msg := s.piece(string(rest[i+1 : j]))

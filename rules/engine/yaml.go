@@ -114,7 +114,7 @@ func openDoc(path string, data []byte, errs *Errors) (*doc, *yaml.Node) {
 	return d, root.Content[0]
 }
 
-// syntax reports a YAML error. The parser may name a line near the true one, so the line's text is shown.
+// syntax reports a YAML error. The parser may name the line before the true one, so both are shown.
 func (d *doc) syntax(err error) {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
@@ -122,14 +122,17 @@ func (d *doc) syntax(err error) {
 		line, _ = strconv.Atoi(m[1])
 		msg = m[2]
 	}
-	text := ""
-	if line >= 1 && line <= len(d.lines) {
-		text = strings.TrimSpace(string(d.lines[line-1]))
-		if r := []rune(text); len(r) > 60 {
-			text = string(r[:60]) + "…"
+	var near []string
+	for l := line; l <= line+1 && l <= len(d.lines) && l >= 1; l++ {
+		text := []rune(strings.TrimSpace(string(d.lines[l-1])))
+		if len(text) > 60 {
+			text = append(text[:60:60], '…')
+		}
+		if len(text) > 0 {
+			near = append(near, strconv.Quote(string(text)))
 		}
 	}
-	d.fail(line, 1, "not YAML: %s near %q: quote texts that hold a colon or a brace", msg, text)
+	d.fail(line, 1, "not YAML: %s near %s: quote texts that hold a colon or a brace", msg, strings.Join(near, " or "))
 }
 
 func aliasIn(n *yaml.Node) *yaml.Node {
