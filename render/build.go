@@ -137,24 +137,9 @@ func (b *builder) inputs() {
 		}
 		return x.Code < y.Code
 	})
-	for i := range base.Sources {
-		s := &base.Sources[i]
-		row := InputRow{Path: s.Path, Format: s.Format, Bytes: s.Bytes, SHA256: s.SHA256, Rows: s.Rows, Used: s.Used, Problems: counts[s.Path],
-			Covers: strOrNil(s.Covers), Note: clean(s.Note)}
-		if s.Format == "unknown" && row.Note == "" {
-			row.Note = "none of ours; it begins: " + clean(s.Head)
-		}
-		if s.Used && int(s.Clock) >= 0 && int(s.Clock) < len(base.Clocks) {
-			row.Clock = strOrNil(base.Clocks[s.Clock].Name)
-		}
-		if s.Used && len(s.Coverage) > 0 && !b.w.Empty() {
-			frac, holes := coverage(s.Coverage, b.w)
-			row.CoverageFrac = &frac
-			for _, h := range holes {
-				row.Holes = append(row.Holes, Span{b.rel(h.Start), int64(h.Dur())})
-			}
-		}
-		b.r.Inputs = append(b.r.Inputs, row)
+	b.r.Inputs = Inputs(base, b.w)
+	for i := range b.r.Inputs {
+		b.r.Inputs[i].Problems = counts[b.r.Inputs[i].Path]
 	}
 	for _, c := range base.Clocks {
 		row := ClockRow{Name: c.Name, How: c.How.String(), Why: clean(c.Why)}
@@ -164,6 +149,35 @@ func (b *builder) inputs() {
 		}
 		b.r.Clocks = append(b.r.Clocks, row)
 	}
+}
+
+// Inputs lists every file or archive member: what it is, and what of window w it covers.
+func Inputs(base *timeline.Timeline, w timeline.Interval) []InputRow {
+	counts := map[string]int64{}
+	for _, p := range base.Problems {
+		counts[p.Path] += p.Count
+	}
+	out := []InputRow{}
+	for i := range base.Sources {
+		s := &base.Sources[i]
+		row := InputRow{Path: s.Path, Format: s.Format, Bytes: s.Bytes, SHA256: s.SHA256, Rows: s.Rows, Used: s.Used, Problems: counts[s.Path],
+			Covers: strOrNil(s.Covers), Note: clean(s.Note), Holes: []Span{}}
+		if s.Format == "unknown" {
+			row.Note = strings.TrimPrefix(row.Note+"; it begins: "+clean(s.Head), "; ")
+		}
+		if s.Used && int(s.Clock) >= 0 && int(s.Clock) < len(base.Clocks) {
+			row.Clock = strOrNil(base.Clocks[s.Clock].Name)
+		}
+		if s.Used && len(s.Coverage) > 0 && !w.Empty() {
+			frac, holes := coverage(s.Coverage, w)
+			row.CoverageFrac = &frac
+			for _, h := range holes {
+				row.Holes = append(row.Holes, Span{int64(h.Start - w.Start), int64(h.Dur())})
+			}
+		}
+		out = append(out, row)
+	}
+	return out
 }
 
 func sevRank(s string) int {
@@ -593,9 +607,6 @@ func fillEmpty(r *Report) {
 	z(&r.Verdict.Evidence)
 	z(&r.Verdict.Do)
 	z(&r.Verdict.Dont)
-	for i := range r.Inputs {
-		z(&r.Inputs[i].Holes)
-	}
 	for i := range r.Ledger {
 		z(&r.Ledger[i].Order)
 	}

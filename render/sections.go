@@ -25,3 +25,11 @@ func Sections(r *Report) []Section {
 	}
 	return out
 }
+
+// Footer is the page's last line: how exactly the ledgers close, and which program wrote it.
+func Footer(r *Report) string {
+	if len(r.Ledger) == 0 {
+		return "No ledger. gpureport " + r.Tool.Version
+	}
+	return "Owners minus windows, over all ledgers and steps: " + Count(r.SumErrorNS) + nbsp + "ns. gpureport " + r.Tool.Version
+}

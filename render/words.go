@@ -198,6 +198,9 @@ func largestRemainder(parts []float64, step float64) []float64 {
 	return out
 }
 
+// Plain is text for a terminal: ASCII units, no control characters.
+func Plain(s string) string { return ascii(s) }
+
 // ascii turns a page text into terminal text.
 func ascii(s string) string {
 	r := strings.NewReplacer(nbsp, " ", "\u202f", "", "µ", "u", "≤", "<=", "≥", ">=", "–", "-", "…", "...", "→", "->", "×", "x", "±", "+-", "’", "'", "“", `"`, "”", `"`, "°", "")

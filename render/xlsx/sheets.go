@@ -244,7 +244,7 @@ func hardware(r *render.Report) *sheet {
 			return "Hardware!" + a + ":" + b
 		}
 		return f.AddChart("Hardware", cell(len(s.columns)+2, 2), &excelize.Chart{Type: excelize.Scatter, Dimension: excelize.ChartDimension{Width: 820, Height: 340}, Title: title("SM clock, Hz, by seconds from the window's start"),
-			Legend: excelize.ChartLegend{Position: "none"}, Series: []excelize.ChartSeries{{Name: "SM clock", Categories: rng(4), Values: rng(6), Marker: excelize.ChartMarker{Symbol: "circle", Size: 4}, Line: excelize.LineOptions{Type: excelize.LineTypeNone}}}})
+			Legend: excelize.ChartLegend{Position: "none"}, Series: []excelize.ChartSeries{{Name: "SM clock", Categories: rng(4), Values: rng(6), Marker: excelize.ChartMarker{Symbol: "circle", Size: 4}, Line: excelize.LineOptions{Type: excelize.LineNone}}}})
 	}
 	return s
 }

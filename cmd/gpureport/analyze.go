@@ -1,0 +1,571 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"gpureport/ingest"
+	"gpureport/ingest/formats"
+	"gpureport/ingest/timeline"
+	"gpureport/render"
+	"gpureport/render/html"
+	"gpureport/render/xlsx"
+	"gpureport/rules"
+	"gpureport/rules/engine"
+	"gpureport/rules/facts"
+	"gpureport/rules/ledger"
+)
+
+type analyzeFlags struct {
+	inputFlags
+	out, format, title, lang, failOn, from, to, steps, now string
+	rules                                                  []string
+	quiet                                                  bool
+}
+
+func newAnalyze() *cobra.Command {
+	var f analyzeFlags
+	cmd := &cobra.Command{
+		Use:   "analyze PATH...",
+		Short: "read files and folders, write the report, print the verdict",
+		Long: `analyze reads files, folders (walked), .gz, .zst, .zip, .tar and .tar.gz, and writes report.html, report.xlsx and report.json.
+
+Exit: 0 the report was written; 1 it was written and a finding reached --fail-on; 2 nothing could be analysed, or wrong use;
+3 with --fail-on, no finding reached it but the verdict is insufficient-evidence.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return analyze(cmd, &f, args) },
+	}
+	fs := cmd.Flags()
+	f.add(fs)
+	fs.StringVarP(&f.out, "out", "o", "gpureport-out", "folder for the report")
+	fs.StringVar(&f.format, "format", "html,xlsx,json", "which of html, xlsx, json, md to write")
+	fs.StringArrayVar(&f.rules, "rules", nil, "site rule file or folder, laid over the shipped checklist (repeatable)")
+	fs.StringVar(&f.from, "from", "", "begin of the analysed window: RFC 3339, or seconds from the window's start")
+	fs.StringVar(&f.to, "to", "", "end of the analysed window: RFC 3339, or seconds from the window's start")
+	fs.StringVar(&f.failOn, "fail-on", "never", "exit 1 when a finding is at least critical, high, medium or low")
+	fs.StringVar(&f.title, "title", "", "title of the report (default: the input's name)")
+	fs.StringVar(&f.lang, "lang", "en", "language of the report: en")
+	fs.StringVar(&f.steps, "steps", "", "regular expression of the names of step ranges")
+	fs.StringVar(&f.memory, "memory", "", "memory to use at most, such as 8GB; it changes no byte of the result")
+	fs.StringVar(&f.now, "now", "", "the day waivers expire against, such as 2026-01-31")
+	return cmd
+}
+
+var failSeverity = map[string]engine.Severity{"critical": engine.Critical, "high": engine.High, "medium": engine.Medium, "low": engine.Low, "never": engine.NoSeverity}
+
+func analyze(cmd *cobra.Command, f *analyzeFlags, paths []string) error {
+	// The store is a few large columns: collect later than the default would, but bound what a big trace may take.
+	defer debug.SetGCPercent(debug.SetGCPercent(60))
+	kinds, err := f.check()
+	if err != nil {
+		return err
+	}
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	tables, rs, err := loadRules(f.rules)
+	if err != nil {
+		return err
+	}
+	set, err := ingest.OpenContext(cmd.Context(), paths, formats.List, opt)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	if len(set.Files) == 0 {
+		return fmt.Errorf("%s: no files in it", strings.Join(paths, ", "))
+	}
+	job := &job{set: set, tables: tables, opt: opt, lopt: ledger.Options{Steps: f.steps, Set: opt.Set}}
+	in, wall, err := job.read(cmd.Context(), f.from, f.to, progressTo(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	if why := nothingRead(in.Base); why != "" {
+		fmt.Fprint(cmd.ErrOrStderr(), why)
+		return &exitError{code: exitUse, msg: "nothing could be analysed: none of the inputs is in a format that is read"}
+	}
+	fset, bugs := facts.Derive(in)
+	for _, b := range bugs {
+		fmt.Fprintln(cmd.ErrOrStderr(), "gpureport: internal: "+b.Error())
+	}
+	checks := rs.Evaluate(fset)
+	title := f.title
+	if title == "" {
+		title = titleOf(paths)
+	}
+	r := render.Build(&render.Input{Version: toolVersion(), Title: title, In: in, Facts: fset, Checks: checks, Verdict: engine.Decide(checks, engine.InputOf(fset)), Wall: wall})
+	files, err := writeAll(f.out, r, kinds)
+	if err != nil {
+		return err
+	}
+	ee := exitOf(r, checks, f.failOn)
+	o := render.TerminalOptions{Files: files}
+	if out, ok := cmd.OutOrStdout().(*os.File); ok && term.IsTerminal(int(out.Fd())) {
+		o.Bold, o.Color = true, os.Getenv("NO_COLOR") == ""
+	}
+	if ee != nil {
+		o.Exit = ee.msg
+		ee.msg = ""
+	}
+	if err := render.WriteTerminal(cmd.OutOrStdout(), r, o); err != nil {
+		return err
+	}
+	if ee != nil {
+		return ee
+	}
+	return nil
+}
+
+func (f *analyzeFlags) check() (kinds []string, err error) {
+	for _, k := range strings.Split(f.format, ",") {
+		k = strings.TrimSpace(k)
+		if !slices.Contains([]string{"html", "xlsx", "json", "md"}, k) {
+			return nil, fmt.Errorf("--format %s: not one of html, xlsx, json, md", k)
+		}
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	if _, ok := failSeverity[f.failOn]; !ok {
+		return nil, fmt.Errorf("--fail-on %s: not one of critical, high, medium, low, never", f.failOn)
+	}
+	if f.lang != "en" {
+		return nil, fmt.Errorf("--lang %s: only en is there", f.lang)
+	}
+	if f.now != "" {
+		if _, err := time.Parse("2006-01-02", f.now); err != nil {
+			return nil, fmt.Errorf("--now %s: not a day such as 2026-01-31", f.now)
+		}
+	}
+	for _, s := range []string{f.from, f.to} {
+		if _, _, err := parseWhen(s); err != nil {
+			return nil, err
+		}
+	}
+	return kinds, nil
+}
+
+// parseWhen reads RFC 3339 or seconds from the window's start.
+func parseWhen(s string) (at time.Time, sec float64, err error) {
+	if s == "" {
+		return
+	}
+	if v, e := strconv.ParseFloat(s, 64); e == nil && v > -1e12 && v < 1e12 {
+		return time.Time{}, v, nil
+	}
+	at, e := time.Parse(time.RFC3339Nano, s)
+	if e != nil {
+		return at, 0, fmt.Errorf("%s: neither RFC 3339 nor seconds from the window's start", s)
+	}
+	return at, 0, nil
+}
+
+func exitOf(r *render.Report, checks []engine.Check, failOn string) *exitError {
+	limit := failSeverity[failOn]
+	if limit == engine.NoSeverity {
+		return nil
+	}
+	for i := range checks {
+		if checks[i].Outcome == engine.Finding && checks[i].Severity >= limit {
+			return &exitError{exitFinding, fmt.Sprintf("A finding reached --fail-on %s: exit 1.", failOn)}
+		}
+	}
+	if r.Verdict.Class == "insufficient-evidence" {
+		return &exitError{exitInsufficient, fmt.Sprintf("No finding reached --fail-on %s, but the evidence is insufficient: exit 3.", failOn)}
+	}
+	return nil
+}
+
+func titleOf(paths []string) string {
+	var names []string
+	for i, p := range paths {
+		if i == 3 {
+			names = append(names, fmt.Sprintf("and %d more", len(paths)-i))
+			break
+		}
+		n := filepath.Base(filepath.Clean(p))
+		if n == "." || n == ".." || n == string(filepath.Separator) {
+			if abs, err := filepath.Abs(p); err == nil {
+				n = filepath.Base(abs)
+			}
+		}
+		names = append(names, n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// loadRules reads the shipped tables and checklist and the site's rules.
+func loadRules(site []string) (*ledger.Tables, *engine.Rules, error) {
+	tables, err := ledger.LoadTables(rules.FS)
+	if err != nil {
+		return nil, nil, err
+	}
+	src, err := siteRules(site)
+	if err != nil {
+		return nil, nil, err
+	}
+	rs, err := engine.Load(rules.FS, src, facts.Decls())
+	if err != nil {
+		return nil, nil, err
+	}
+	return tables, rs, nil
+}
+
+// siteRules collects .yaml files of the given files and folders, sorted by path.
+func siteRules(paths []string) ([]engine.Source, error) {
+	var out []engine.Source
+	for _, p := range paths {
+		err := filepath.WalkDir(p, func(path string, d os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			ext := strings.ToLower(filepath.Ext(path))
+			if d.IsDir() || (path != p && ext != ".yaml" && ext != ".yml") {
+				return nil
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			out = append(out, engine.Source{Path: filepath.ToSlash(path), Data: b})
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("--rules %s: %w", p, err)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b engine.Source) int { return strings.Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+// job reads a set of inputs into what facts are derived from.
+type job struct {
+	set    *ingest.Set
+	tables *ledger.Tables
+	opt    ingest.Options
+	lopt   ledger.Options
+}
+
+func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Input, bool, error) {
+	base, err := j.set.ReadBase(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	reds, err := j.reduce(ctx, p)
+	if err != nil {
+		return nil, false, err
+	}
+	// Seconds count from the window's start, which only the whole input tells: a cut reads the traces a second time.
+	if from != "" || to != "" {
+		whole := windowOf(base, ledger.Meet(reds, j.tables, j.lopt))
+		cut, err := cutWindow(whole, from, to)
+		if err != nil {
+			return nil, false, err
+		}
+		j.lopt.Window = cut
+		if reds, err = j.reduce(ctx, p); err != nil {
+			return nil, false, err
+		}
+	}
+	p.done()
+	j.set.Settle(base)
+	met := ledger.Meet(reds, j.tables, j.lopt)
+	ingest.Place(base, met.Ranks, j.opt)
+	for _, path := range met.Ignored {
+		for i := range base.Sources {
+			if base.Sources[i].Path == path {
+				base.Sources[i].Used = false
+				base.Sources[i].Note = "another run: only the run with most ranks, then most steps, is analysed"
+			}
+		}
+	}
+	w := windowOf(base, met)
+	if !j.lopt.Window.Empty() {
+		w = j.lopt.Window
+	}
+	logs := ingest.Match(base, met.Ranks, j.opt)
+	in := &facts.Input{Job: met, Base: base, Window: w, Tables: j.tables, Set: j.opt.Set, Logs: map[string][]timeline.DeviceID{}}
+	for _, g := range met.GPUs {
+		in.Logs[g.ID] = logs[ingest.TraceGPU{Trace: g.Rank, GPU: g.GPU}]
+	}
+	return in, wallKnown(base, met), nil
+}
+
+// reduce reads the traces, as many at a time as there are CPUs, and keeps only what outlives their spans.
+func (j *job) reduce(ctx context.Context, p progress) ([]*timeline.Reduced, error) {
+	bulk := j.set.Bulk()
+	p.start(len(bulk))
+	out := make([][]*timeline.Reduced, len(bulk))
+	errs := make([]error, len(bulk))
+	sem := make(chan struct{}, j.atOnce(len(bulk)))
+	var wg sync.WaitGroup
+	for k, i := range bulk {
+		sem <- struct{}{}
+		wg.Add(1)
+		go func() {
+			defer func() { <-sem; wg.Done(); p.step() }()
+			tl, err := j.set.ReadBulk(ctx, i)
+			if err != nil {
+				if ctx.Err() != nil {
+					errs[k] = ctx.Err()
+				}
+				return // listed as a problem of its file
+			}
+			out[k], errs[k] = ledger.Reduce(tl, j.tables, j.lopt)
+			if errs[k] != nil {
+				errs[k] = fmt.Errorf("%s: %w", j.set.Files[i].Source.Path, errs[k])
+			}
+		}()
+	}
+	wg.Wait()
+	return slices.Concat(out...), errors.Join(errs...)
+}
+
+// atOnce is how many traces are read side by side: a CPU each, within the memory budget (a read trace takes about 0.4 of its plain size,
+// which is some ten times its compressed size).
+func (j *job) atOnce(n int) int {
+	k := min(n, max(1, runtime.NumCPU()))
+	if j.opt.Memory > 0 {
+		var largest int64 = 1
+		for _, i := range j.set.Bulk() {
+			largest = max(largest, j.set.Files[i].Source.Bytes*5)
+		}
+		k = min(k, int(j.opt.Memory/largest))
+	}
+	return max(k, 1)
+}
+
+// windowOf is all that traces and placed logs cover.
+func windowOf(base *timeline.Timeline, job *ledger.Job) timeline.Interval {
+	var w timeline.Interval
+	grow := func(iv timeline.Interval) {
+		if iv.Empty() {
+			return
+		}
+		if w.Empty() {
+			w = iv
+			return
+		}
+		w.Start, w.End = min(w.Start, iv.Start), max(w.End, iv.End)
+	}
+	for _, r := range job.Ranks {
+		grow(r.Recorded)
+		for i := range r.GPUs {
+			grow(r.GPUs[i].Window)
+		}
+	}
+	for i := range base.Series {
+		s := &base.Series[i]
+		src := &base.Sources[base.Tracks[s.Track].Source]
+		if len(s.At) == 0 || (len(job.Ranks) > 0 && base.Clocks[src.Clock].How == timeline.Unplaced) {
+			continue
+		}
+		iv := timeline.Interval{Start: s.At[0], End: s.At[len(s.At)-1] + 1}
+		if s.Metric.Covers == timeline.WindowBefore {
+			iv.Start -= timeline.Time(s.Metric.Window)
+		}
+		grow(iv)
+	}
+	return w
+}
+
+func cutWindow(w timeline.Interval, from, to string) (timeline.Interval, error) {
+	out := w
+	for _, e := range []struct {
+		s  string
+		at *timeline.Time
+	}{{from, &out.Start}, {to, &out.End}} {
+		if e.s == "" {
+			continue
+		}
+		t, sec, err := parseWhen(e.s)
+		if err != nil {
+			return out, err
+		}
+		if !t.IsZero() {
+			*e.at = timeline.Time(t.UnixNano())
+		} else {
+			*e.at = w.Start + timeline.Time(sec*1e9)
+		}
+	}
+	out.Start, out.End = max(out.Start, w.Start), min(out.End, w.End)
+	if out.Empty() {
+		return out, fmt.Errorf("--from %q --to %q: nothing of the inputs lies between", from, to)
+	}
+	return out, nil
+}
+
+// wallKnown tells whether the axis is UTC: some trace or placed log knows the wall time.
+func wallKnown(base *timeline.Timeline, job *ledger.Job) bool {
+	for i := range base.Sources {
+		s := &base.Sources[i]
+		c := &base.Clocks[s.Clock]
+		if s.Used && c.Zoned && c.How != timeline.Unplaced {
+			return true
+		}
+		if s.Used && c.Wall && (c.How == timeline.Stated || c.How == timeline.Matched) {
+			return true
+		}
+	}
+	return false
+}
+
+// nothingRead says why there is nothing to report on; "" if there is.
+func nothingRead(base *timeline.Timeline) string {
+	var b strings.Builder
+	for i := range base.Sources {
+		s := &base.Sources[i]
+		if s.Used {
+			return ""
+		}
+		switch {
+		case s.Format == ingest.Unknown:
+			fmt.Fprintf(&b, "%s: none of ours", s.Path)
+			if s.Note != "" {
+				fmt.Fprintf(&b, ": %s", s.Note)
+			}
+			if s.Head != "" {
+				fmt.Fprintf(&b, "; it begins: %s", s.Head)
+			}
+		default:
+			fmt.Fprintf(&b, "%s: %s: %s", s.Path, s.Format, s.Note)
+		}
+		b.WriteByte('\n')
+	}
+	for _, p := range base.Problems {
+		if p.Severity == timeline.Error {
+			fmt.Fprintf(&b, "%s: %s\n", p.Path, p.Message)
+		}
+	}
+	return b.String()
+}
+
+// writeAll writes the outputs beside their names and renames them when all are whole.
+func writeAll(dir string, r *render.Report, kinds []string) ([]render.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("--out %s: %w", dir, err)
+	}
+	writers := map[string]func(io.Writer) error{
+		"html": func(w io.Writer) error {
+			return html.Write(w, render.Sections(r), html.Meta{Title: r.Title, Version: r.Tool.Version, Footer: render.Footer(r)})
+		},
+		"xlsx": func(w io.Writer) error { return xlsx.Write(w, r) },
+		"json": func(w io.Writer) error { return render.WriteJSON(w, r) },
+		"md":   func(w io.Writer) error { return render.WriteMarkdown(w, r) },
+	}
+	order := []string{}
+	for _, k := range []string{"html", "xlsx", "json", "md"} {
+		if slices.Contains(kinds, k) {
+			order = append(order, k)
+		}
+	}
+	temps := make([]string, len(order))
+	errs := make([]error, len(order))
+	var wg sync.WaitGroup
+	for i, k := range order {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			temps[i], errs[i] = writeTemp(dir, k, writers[k])
+		}()
+	}
+	wg.Wait()
+	defer func() {
+		for _, t := range temps {
+			if t != "" {
+				os.Remove(t)
+			}
+		}
+	}()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	var out []render.File
+	for i, k := range order {
+		name := filepath.Join(dir, "report."+k)
+		if err := os.Rename(temps[i], name); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		temps[i] = ""
+		st, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, render.File{Path: name, Bytes: st.Size()})
+	}
+	return out, nil
+}
+
+func writeTemp(dir, kind string, write func(io.Writer) error) (name string, err error) {
+	t, err := os.CreateTemp(dir, ".report-*."+kind)
+	if err != nil {
+		return "", err
+	}
+	err = write(t)
+	if cerr := t.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(t.Name(), 0o644)
+	}
+	if err != nil {
+		os.Remove(t.Name())
+		return "", fmt.Errorf("%s: %w", filepath.Join(dir, "report."+kind), err)
+	}
+	return t.Name(), nil
+}
+
+// progress shows a bar on a terminal and nothing elsewhere.
+type progress struct {
+	w   io.Writer
+	bar *progressBar
+}
+
+type progressBar struct {
+	p *mpb.Progress
+	b *mpb.Bar
+}
+
+func progressTo(w io.Writer) progress {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return progress{w: w, bar: &progressBar{}}
+	}
+	return progress{}
+}
+
+func (p progress) start(n int) {
+	if p.bar == nil || n == 0 {
+		return
+	}
+	p.bar.p = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(40))
+	p.bar.b = p.bar.p.AddBar(int64(n), mpb.PrependDecorators(decor.Name("reading traces "), decor.CountersNoUnit("%d/%d")), mpb.BarRemoveOnComplete())
+}
+
+func (p progress) step() {
+	if p.bar != nil && p.bar.b != nil {
+		p.bar.b.Increment()
+	}
+}
+
+func (p progress) done() {
+	if p.bar != nil && p.bar.p != nil {
+		p.bar.p.Wait()
+	}
+}
