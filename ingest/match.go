@@ -62,8 +62,36 @@ func Match(base *timeline.Timeline, traces []*timeline.Reduced) *Matching {
 			m.slots = append(m.slots, s)
 		}
 	}
+	m.twins()
 	m.match()
 	return m.result()
+}
+
+// twins sets aside repeated captures of one rank's device: they get the card of the first.
+func (m *matcher) twins() {
+	type key struct {
+		host          string
+		rank, ordinal int
+	}
+	first := map[key]int{}
+	kept := m.slots[:0]
+	for _, s := range m.slots {
+		p := &m.traces[s.trace].Process
+		k := key{p.Host, p.Rank, m.device(&s).Ordinal}
+		if i, ok := first[k]; ok && p.Rank >= 0 {
+			m.repeats = append(m.repeats, twin{s, i})
+			continue
+		}
+		first[k] = len(kept)
+		kept = append(kept, s)
+	}
+	m.slots = kept
+}
+
+// twin is a slot that shares the card of slot of.
+type twin struct {
+	slot
+	of int
 }
 
 type slot struct {
@@ -85,12 +113,13 @@ type logCard struct {
 }
 
 type matcher struct {
-	base   *timeline.Timeline
-	traces []*timeline.Reduced
-	curves map[timeline.DeviceID]*logCurve
-	cards  []logCard
-	slots  []slot
-	notes  []string
+	base    *timeline.Timeline
+	traces  []*timeline.Reduced
+	curves  map[timeline.DeviceID]*logCurve
+	cards   []logCard
+	slots   []slot
+	repeats []twin
+	notes   []string
 }
 
 // group joins the devices of different logs that are one card.
@@ -462,6 +491,12 @@ func (m *matcher) contradicted(s *slot, c *logCard) bool {
 
 func (m *matcher) result() *Matching {
 	out := &Matching{Notes: m.notes}
+	for _, t := range m.repeats {
+		o := m.slots[t.of]
+		t.card, t.how, t.conf = o.card, o.how, o.conf
+		m.slots = append(m.slots, t.slot)
+	}
+	slices.SortStableFunc(m.slots, func(a, b slot) int { return cmp.Or(cmp.Compare(a.trace, b.trace), cmp.Compare(a.gpu, b.gpu)) })
 	for i := range m.slots {
 		s := &m.slots[i]
 		card := Card{Trace: s.trace, GPU: s.gpu, How: s.how, Conf: s.conf}

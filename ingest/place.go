@@ -157,12 +157,12 @@ type candidate struct {
 
 // fit is the best agreement of the log's devices with the traces' around a delta.
 type fit struct {
-	told   bool
-	r      float64
-	pairs  int
-	lag    timeline.Time
-	off    float64 // mean distance of the two curves at no lag
-	clear  bool    // no other lag is nearly as good
+	told  bool
+	r     float64
+	pairs int
+	lag   timeline.Time
+	off   float64 // mean distance of the two curves at no lag
+	clear bool    // no other lag is nearly as good
 }
 
 // place decides one log; false: several readings of its clock are possible.

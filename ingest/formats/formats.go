@@ -6,11 +6,12 @@ import (
 	"gpureport/ingest"
 	"gpureport/ingest/dmon"
 	"gpureport/ingest/smiquery"
+	"gpureport/ingest/torchprof"
 )
 
 // List is every format that is recognised. No two may say yes to one file.
 var List = []ingest.Format{
-	// torchprof.Format,
+	torchprof.Format,
 	dmon.Format,
 	smiquery.Format,
 	nsysSQLite,
