@@ -15,7 +15,7 @@ func Markdown(rs *Rules) []byte {
 	var b strings.Builder
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	w("# Rules\n\nEvery rule of the checklist, in the order of the report. Made by `go generate ./...` from `rules/checklist`; do not edit.\n")
-	w("How a rule is written: [README.md](README.md). Facts: [FACTS.md](facts/FACTS.md).\n\n")
+	w("How a rule is written: [README.md](README.md). Facts: [FACTS.md](FACTS.md).\n\n")
 	w("| rule | asks | per | class | confidence |\n| --- | --- | --- | --- | --- |\n")
 	for _, r := range rs.List {
 		w("| [`%s`](#%s) | %s | %s | %s | %s |\n", r.ID, anchor(r.ID), cell(r.Title), r.Per, r.Class, r.Confidence)
@@ -39,6 +39,13 @@ func Markdown(rs *Rules) []byte {
 		w("| %s | %s | %s | %s |\n", g.ID, cell(g.Title), cell(g.opens()), cell(g.Why))
 	}
 	return []byte(b.String())
+}
+
+// MarkdownRule describes one rule.
+func MarkdownRule(rs *Rules, r *Rule) []byte {
+	var b strings.Builder
+	rs.ruleMarkdown(func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }, r)
+	return []byte(strings.TrimPrefix(b.String(), "\n"))
 }
 
 func (rs *Rules) ruleMarkdown(w func(string, ...any), r *Rule) {

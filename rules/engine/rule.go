@@ -142,6 +142,18 @@ func (rs *Rules) Rule(id string) *Rule {
 	return nil
 }
 
+// Only gives the rules that keep says yes to, with the same gates and facts.
+func (rs *Rules) Only(keep func(*Rule) bool) *Rules {
+	out := *rs
+	out.List = nil
+	for _, r := range rs.List {
+		if keep(r) {
+			out.List = append(out.List, r)
+		}
+	}
+	return &out
+}
+
 // Gate gives a gate by id, nil if there is none.
 func (rs *Rules) Gate(id string) *Gate {
 	for _, g := range rs.Gates {
