@@ -226,6 +226,7 @@ type Collective struct {
 	GroupSize          int   // 0 unknown
 	GroupRanks         []int // nil unknown
 	Seq                int64 // -1 unknown
+	Peer               int   // rank on the other side of send or recv; -1 unknown or none
 	Step               int32 // analysed step that holds its start; -1 outside the window
 	Exposed0, ExposedN int32 // its pieces in Reduced.Exposed
 	ExposedNS          int64

@@ -10,6 +10,8 @@ import (
 type Options struct {
 	Steps string            // regular expression of step range names; "" is by the rules
 	Set   map[string]string // workers, accumulate, save_every, log_every, eval_every, period
+	// Window, if not empty, cuts the analysis to the whole steps inside it; without steps, to it.
+	Window timeline.Interval
 }
 
 // Job is all ranks of one run after they met: ranks sorted by host, rank, path; collectives divided.

@@ -1,0 +1,531 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpureport/ingest/timeline"
+)
+
+// findSteps finds the marks of the process's steps and, for each device, when its part of each step ended.
+func (r *reducer) findSteps() {
+	s := &r.red.Steps
+	s.How = "none"
+	for _, try := range []func() bool{r.userSteps, r.profilerSteps, r.optimizerSteps, r.loaderSteps} {
+		if !try() {
+			continue
+		}
+		r.hostEnds()
+		if r.empty() {
+			r.red.Notes = append(r.red.Notes, fmt.Sprintf("no device op was launched inside the steps named %s: they are not used", s.Name))
+			*s = timeline.StepMarks{How: "none"}
+			r.host, r.index = nil, nil
+			continue
+		}
+		r.dropEdges()
+		break
+	}
+	if s.How == "none" && len(r.devices) > 0 {
+		r.periodSteps()
+	}
+	if s.How == "none" {
+		for _, d := range r.devices {
+			d.ends = nil
+		}
+		return
+	}
+	for k := r.first; k < r.last; k++ {
+		s.Index = append(s.Index, r.index[k])
+		if r.host != nil {
+			s.Host = append(s.Host, r.host[k])
+		}
+	}
+	if d := r.biggest(); d != nil {
+		for k := 0; k+1 < len(d.ends); k++ {
+			s.All = append(s.All, time.Duration(d.ends[k+1]-d.ends[k]))
+		}
+		if r.first > 0 {
+			s.First = timeline.Interval{Start: d.ends[0], End: d.ends[1]}
+		}
+	}
+}
+
+// biggest is the device with most ops.
+func (r *reducer) biggest() *device {
+	var top *device
+	for _, d := range r.devices {
+		if top == nil || len(d.ops) > len(top.ops) {
+			top = d
+		}
+	}
+	return top
+}
+
+// empty tells whether no device did anything inside the steps.
+func (r *reducer) empty() bool {
+	if len(r.devices) == 0 {
+		return false
+	}
+	for _, d := range r.devices {
+		if d.ends[len(d.ends)-1] > d.ends[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// outermost keeps the marks of the thread that has most of them, in order, without those inside others.
+func (r *reducer) outermost(marks []markSpan) []int32 {
+	count := make([]int, len(r.threads))
+	for _, m := range marks {
+		count[m.thread]++
+	}
+	thread := 0
+	for i, c := range count {
+		if c > count[thread] {
+			thread = i
+		}
+	}
+	sp := &r.tl.Spans
+	var out []int32
+	var end timeline.Time
+	for _, m := range marks {
+		if int(m.thread) != thread || sp.End[m.span] <= sp.Start[m.span] || (len(out) > 0 && sp.End[m.span] <= end) {
+			continue
+		}
+		out = append(out, m.span)
+		end = sp.End[m.span]
+	}
+	return out
+}
+
+// ranges takes each mark as one step.
+func (r *reducer) ranges(marks []markSpan, how, name string, conf timeline.Confidence) bool {
+	spans := r.outermost(marks)
+	if len(spans) == 0 {
+		return false
+	}
+	sp := &r.tl.Spans
+	r.host, r.index = nil, nil
+	for i, s := range spans {
+		iv := timeline.Interval{Start: sp.Start[s], End: sp.End[s]}
+		if i > 0 {
+			iv.Start = max(iv.Start, r.host[i-1].End) // files in whole microseconds overlap by one
+		}
+		r.host = append(r.host, iv)
+		idx := int64(i)
+		if _, num, ok := strings.Cut(r.tl.Names.Get(sp.Name[s]), "#"); ok {
+			if v, err := strconv.ParseInt(strings.TrimSpace(num), 10, 64); err == nil {
+				idx = v
+			}
+		}
+		r.index = append(r.index, idx)
+	}
+	st := &r.red.Steps
+	st.How, st.Name, st.Confidence = how, name, conf
+	return true
+}
+
+func (r *reducer) userSteps() bool {
+	return r.ranges(r.userMarks, "annotation", r.opt.Steps, timeline.Inferred)
+}
+
+func (r *reducer) profilerSteps() bool {
+	return r.ranges(r.stepMarks, "ProfilerStep", "ProfilerStep#", timeline.Measured)
+}
+
+// between takes the time between successive marks as steps.
+func (r *reducer) between(at []timeline.Time, name string) bool {
+	if len(at) < 2 {
+		return false
+	}
+	r.host, r.index = nil, nil
+	for i := 0; i+1 < len(at); i++ {
+		r.host = append(r.host, timeline.Interval{Start: at[i], End: at[i+1]})
+		r.index = append(r.index, int64(i))
+	}
+	st := &r.red.Steps
+	st.How, st.Name, st.Confidence = "annotation", name, timeline.Inferred
+	return true
+}
+
+// optimizerSteps goes from end to end of the rarest Optimizer.step that is there twice: of two optimizers the rarer one
+// closes the step.
+func (r *reducer) optimizerSteps() bool {
+	sp := &r.tl.Spans
+	counts := map[timeline.StringID]int{}
+	var order []timeline.StringID
+	for _, m := range r.optMarks {
+		if counts[sp.Name[m.span]] == 0 {
+			order = append(order, sp.Name[m.span])
+		}
+		counts[sp.Name[m.span]]++
+	}
+	best := timeline.StringID(0)
+	for _, id := range order {
+		if c := counts[id]; c >= 2 && (best == 0 || c < counts[best]) {
+			best = id
+		}
+	}
+	if best == 0 {
+		return false
+	}
+	var marks []markSpan
+	for _, m := range r.optMarks {
+		if sp.Name[m.span] == best {
+			marks = append(marks, m)
+		}
+	}
+	var at []timeline.Time
+	for _, s := range r.outermost(marks) {
+		at = append(at, sp.End[s])
+	}
+	return r.between(at, r.tl.Names.Get(best))
+}
+
+func (r *reducer) loaderSteps() bool {
+	sp := &r.tl.Spans
+	var at []timeline.Time
+	name := ""
+	for _, s := range r.outermost(r.loadMarks) {
+		at = append(at, sp.Start[s])
+		name = r.tl.Names.Get(sp.Name[s])
+	}
+	return r.between(at, name)
+}
+
+// hostEnds sets each device's step ends: ends[0] is where the first step begins, ends[k+1] the end of step k, never falling.
+func (r *reducer) hostEnds() {
+	sp := &r.tl.Spans
+	for _, d := range r.devices {
+		ends := make([]timeline.Time, len(r.host)+1)
+		seen := make([]bool, len(ends))
+		k := 0
+		put := func(i int, end timeline.Time) {
+			if !seen[i] || end > ends[i] {
+				ends[i], seen[i] = end, true
+			}
+		}
+		for i := range d.ops {
+			op := &d.ops[i]
+			if op.rec < 0 {
+				if i < d.head {
+					put(0, op.end)
+				}
+				continue
+			}
+			l0 := sp.Start[r.recs[op.rec].span]
+			if l0 < r.host[k].Start || l0 >= r.host[k].End {
+				j, ok := slices.BinarySearchFunc(r.host, l0, func(iv timeline.Interval, t timeline.Time) int {
+					switch {
+					case iv.End <= t:
+						return -1
+					case iv.Start > t:
+						return 1
+					}
+					return 0
+				})
+				if !ok {
+					if l0 < r.host[0].Start {
+						put(0, op.end)
+					}
+					continue
+				}
+				k = j
+			}
+			put(k+1, op.end)
+		}
+		if !seen[0] || ends[0] < r.host[0].Start {
+			ends[0] = r.host[0].Start
+		}
+		for i := 1; i < len(ends); i++ {
+			ends[i] = max(ends[i], ends[i-1])
+			if !seen[i] {
+				ends[i] = ends[i-1]
+			}
+		}
+		d.ends = ends
+	}
+}
+
+// dropEdges decides which recorded steps are analysed.
+func (r *reducer) dropEdges() {
+	st := &r.red.Steps
+	r.first, r.last = 0, len(r.host)
+	if rec := r.p.Recorded; !rec.Empty() && r.last > 1 && r.host[r.last-1].End > rec.End {
+		r.last--
+		st.Dropped = append(st.Dropped, fmt.Sprintf("step %d: the recording ended inside it", r.index[r.last]))
+	}
+	if r.last-r.first >= 3 && !r.launchedBefore(r.host[0].Start) {
+		st.Dropped = append(st.Dropped, fmt.Sprintf("step %d: the first one recorded, where the profiler started and the step before is not known", r.index[0]))
+		r.first = 1
+	} else if r.last > r.first && !r.launchedBefore(r.host[0].Start) {
+		r.red.Notes = append(r.red.Notes, fmt.Sprintf("step %d is the first one recorded and is kept because only %d were: it carries the profiler's start", r.index[0], r.last-r.first))
+	}
+}
+
+// launchedBefore tells whether a device op was launched before t: then the step before is known.
+func (r *reducer) launchedBefore(t timeline.Time) bool {
+	sp := &r.tl.Spans
+	for i := range r.recs {
+		if sp.Start[r.recs[i].span] < t {
+			return true
+		}
+	}
+	return false
+}
+
+// periodSteps finds the steps in the sequence of kernels of the busiest stream.
+func (r *reducer) periodSteps() {
+	d := r.biggest()
+	sp := &r.tl.Spans
+	count := make([]int, len(d.streams))
+	for i := range d.ops {
+		if d.ops[i].layer == layerCompute && sp.Kind[d.ops[i].span] == timeline.KindKernel {
+			count[d.ops[i].stream]++
+		}
+	}
+	stream := 0
+	for i, c := range count {
+		if c > count[stream] {
+			stream = i
+		}
+	}
+	var at []int32 // ops of the sequence
+	for i := range d.ops {
+		op := &d.ops[i]
+		if int(op.stream) == stream && sp.Kind[op.span] == timeline.KindKernel {
+			at = append(at, int32(i))
+		}
+	}
+	seq := make([]uint64, len(at))
+	for i, o := range at {
+		seq[i] = uint64(sp.Name[d.ops[o].span])<<32 | uint64(d.ops[o].grid)
+	}
+	p := period(seq)
+	if p == 0 {
+		return
+	}
+	// Cut at the longest gap.
+	gaps := make([]int64, p)
+	for i := 1; i < len(at); i++ {
+		gaps[i%p] += max(0, int64(d.ops[at[i]].start-d.ops[at[i-1]].end))
+	}
+	phase := 0
+	for i, g := range gaps {
+		if g > gaps[phase] {
+			phase = i
+		}
+	}
+	slack := min(max(8, p/50), p/4)
+	cuts := []int{phase}
+	for {
+		next := cuts[len(cuts)-1] + p
+		if next > len(seq) {
+			break
+		}
+		if next < len(seq) {
+			for off := 0; off <= slack; off++ { // a step may have a kernel more or less
+				if next+off < len(seq) && seq[next+off] == seq[phase] {
+					next += off
+					break
+				}
+				if seq[next-off] == seq[phase] {
+					next -= off
+					break
+				}
+			}
+		}
+		cuts = append(cuts, next)
+	}
+	if len(cuts) < 3 {
+		return
+	}
+	if r.insideOneAnnotation(d, at, cuts) {
+		r.red.Notes = append(r.red.Notes, fmt.Sprintf("a sequence of %d kernels repeats %d times inside one annotation: layers, not steps", p, len(cuts)-1))
+		return
+	}
+	times := make([]timeline.Time, len(cuts))
+	for i, c := range cuts {
+		if c == 0 {
+			times[i] = d.ops[at[0]].start
+		} else {
+			times[i] = d.ops[at[c-1]].end
+		}
+		if i > 0 {
+			times[i] = max(times[i], times[i-1])
+		}
+	}
+	for _, dd := range r.devices {
+		dd.ends = times
+	}
+	r.cuts = times
+	st := &r.red.Steps
+	st.How, st.Name, st.Confidence = "kernel-sequence", fmt.Sprintf("%d kernels of stream %d", p, d.streams[stream]), timeline.Inferred
+	r.index = nil
+	for i := range cuts[1:] {
+		r.index = append(r.index, int64(i))
+	}
+	r.first, r.last = 0, len(cuts)-1
+	if cuts[0] == 0 && r.last >= 3 {
+		r.first = 1
+		st.Dropped = append(st.Dropped, "step 0: the first one recorded: the step before is not known")
+	}
+}
+
+// insideOneAnnotation tells whether one user annotation holds the launches of every repeat.
+func (r *reducer) insideOneAnnotation(d *device, at []int32, cuts []int) bool {
+	sp := &r.tl.Spans
+	lo, hi, n := timeline.Time(0), timeline.Time(0), 0
+	for _, c := range cuts {
+		if c >= len(at) || d.ops[at[c]].rec < 0 {
+			continue
+		}
+		l := sp.Start[r.recs[d.ops[at[c]].rec].span]
+		if n == 0 {
+			lo, hi = l, l
+		}
+		lo, hi = min(lo, l), max(hi, l)
+		n++
+	}
+	if n < 2 {
+		return false
+	}
+	for _, a := range r.annos {
+		if sp.Start[a] <= lo && sp.End[a] > hi {
+			return true
+		}
+	}
+	return false
+}
+
+// period finds the smallest lag at which seq agrees with itself in 98 % of its places, that fits three times and holds every symbol
+// seen three times or more; 0 if there is none. Candidates are the distances between the rarest symbols, so the work is linear.
+func period(seq []uint64) int {
+	n := len(seq)
+	if n < 6 {
+		return 0
+	}
+	id := make(map[uint64]int32)
+	sym := make([]int32, n)
+	var count []int32
+	for i, v := range seq {
+		s, ok := id[v]
+		if !ok {
+			s = int32(len(count))
+			id[v] = s
+			count = append(count, 0)
+		}
+		sym[i] = s
+		count[s]++
+	}
+	var often []int32 // symbols seen three times or more, rarest first
+	for s, c := range count {
+		if c >= 3 {
+			often = append(often, int32(s))
+		}
+	}
+	if len(often) == 0 {
+		return 0
+	}
+	slices.SortStableFunc(often, func(a, b int32) int { return int(count[a] - count[b]) })
+	const rare, maxPos, maxLag = 24, 4096, 6
+	rank := make([]int32, len(count))
+	for i := range rank {
+		rank[i] = -1
+	}
+	for i, s := range often[:min(rare, len(often))] {
+		rank[s] = int32(i)
+	}
+	pos := make([][]int32, min(rare, len(often)))
+	for i, s := range sym {
+		if k := rank[s]; k >= 0 && len(pos[k]) < maxPos {
+			pos[k] = append(pos[k], int32(i))
+		}
+	}
+	var cands []int32
+	for _, ps := range pos {
+		for m := 1; m <= maxLag && m < len(ps); m++ {
+			diffs := make([]int32, 0, len(ps)-m)
+			for i := 0; i+m < len(ps); i++ {
+				diffs = append(diffs, ps[i+m]-ps[i])
+			}
+			cands = append(cands, mode(diffs))
+		}
+	}
+	slices.Sort(cands)
+	cands = slices.Compact(cands)
+	for _, c := range cands {
+		p := int(c)
+		if p < 1 || 3*p > n || !agrees(sym, p) {
+			continue
+		}
+		if holds(sym, p, often, len(count)) {
+			return p
+		}
+	}
+	return 0
+}
+
+func mode(v []int32) int32 {
+	slices.Sort(v)
+	best, bestN := v[0], 0
+	for i := 0; i < len(v); {
+		j := i
+		for j < len(v) && v[j] == v[i] {
+			j++
+		}
+		if j-i > bestN {
+			best, bestN = v[i], j-i
+		}
+		i = j
+	}
+	return best
+}
+
+func agrees(sym []int32, p int) bool {
+	n := len(sym) - p
+	bad, allowed := 0, n/50
+	// A coarse look first: most candidates fail it.
+	if stride := n / 2048; stride > 1 {
+		miss, looked := 0, 0
+		for i := 0; i < n; i += stride {
+			looked++
+			if sym[i] != sym[i+p] {
+				miss++
+			}
+		}
+		if miss*20 > looked {
+			return false
+		}
+	}
+	for i := 0; i < n; i++ {
+		if sym[i] != sym[i+p] {
+			if bad++; bad > allowed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holds tells whether one period from the middle has every symbol that is seen often.
+func holds(sym []int32, p int, often []int32, symbols int) bool {
+	seen := make([]bool, symbols)
+	from := len(sym) / p / 2 * p
+	if from+p > len(sym) {
+		from = 0
+	}
+	for _, s := range sym[from : from+p] {
+		seen[s] = true
+	}
+	for _, s := range often {
+		if !seen[s] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,433 @@
+package ledger
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"gpureport/ingest/timeline"
+)
+
+func segEnd(s *timeline.Segment) timeline.Time { return s.Start + timeline.Time(s.Dur) }
+
+// push appends a segment, or lengthens the last one if it goes on with the same owner.
+func push(out []timeline.Segment, s timeline.Segment, sameRow bool) []timeline.Segment {
+	if s.Dur <= 0 {
+		return out
+	}
+	if n := len(out); n > 0 {
+		l := &out[n-1]
+		if l.Owner == s.Owner && l.Sub == s.Sub && segEnd(l) == s.Start && (!sameRow || l.Row == s.Row) {
+			l.Dur += s.Dur
+			return out
+		}
+	}
+	return append(out, s)
+}
+
+// under fills b into the holes of a; both are sorted and disjoint in themselves. What a covers stays a's.
+func under(a, b []timeline.Segment) []timeline.Segment {
+	if len(b) == 0 {
+		return a
+	}
+	if len(a) == 0 {
+		return b
+	}
+	out := make([]timeline.Segment, 0, len(a)+len(b)+len(b)/2)
+	i := 0
+	last := timeline.Time(math.MinInt64) // end of what is out already
+	take := func() {
+		out = append(out, a[i])
+		last = segEnd(&a[i])
+		i++
+	}
+	for _, s := range b {
+		end := segEnd(&s)
+		for i < len(a) && segEnd(&a[i]) <= s.Start {
+			take()
+		}
+		cur := max(s.Start, last)
+		for i < len(a) && a[i].Start < end {
+			if a[i].Start > cur {
+				out = append(out, timeline.Segment{Start: cur, Dur: int64(a[i].Start - cur), Row: s.Row, Owner: s.Owner, Sub: s.Sub})
+			}
+			take()
+			cur = max(cur, last)
+		}
+		if cur < end {
+			out = append(out, timeline.Segment{Start: cur, Dur: int64(end - cur), Row: s.Row, Owner: s.Owner, Sub: s.Sub})
+			last = end
+		}
+	}
+	return append(out, a[i:]...)
+}
+
+var classSub = [nClasses]timeline.Sub{ClassMatmul: timeline.SubMatmul, ClassConv: timeline.SubConv, ClassAttention: timeline.SubAttention,
+	ClassElementwise: timeline.SubElementwise, ClassReduce: timeline.SubReduce, ClassNorm: timeline.SubNorm, ClassOptimizer: timeline.SubOptimizer,
+	ClassCopyCast: timeline.SubCopyCast, ClassMemset: timeline.SubMemset, ClassOther: timeline.SubOther}
+
+// busySegments gives who owns the time in which the device does something: compute, under it communication, under it copies.
+func (r *reducer) busySegments(d *device) []timeline.Segment {
+	sp := &r.tl.Spans
+	pile := func(want func(layer) bool, n int, sub func(*devOp) (timeline.Owner, timeline.Sub), sameRow bool) []timeline.Segment {
+		out := make([]timeline.Segment, 0, n)
+		cur := timeline.Time(math.MinInt64)
+		for i := range d.ops {
+			op := &d.ops[i]
+			if !want(op.layer) || op.end <= cur {
+				continue
+			}
+			s := max(op.start, cur)
+			o, u := sub(op)
+			out = push(out, timeline.Segment{Start: s, Dur: int64(op.end - s), Row: sp.Row[op.span], Owner: o, Sub: u}, sameRow)
+			cur = op.end
+		}
+		return out
+	}
+	var count [4]int
+	for i := range d.ops {
+		count[d.ops[i].layer]++
+	}
+	c := pile(func(l layer) bool { return l == layerCompute }, count[layerCompute], r.computeSub, false)
+	n := pile(func(l layer) bool { return l == layerComm }, count[layerComm], func(*devOp) (timeline.Owner, timeline.Sub) {
+		return timeline.CommUndivided, timeline.SubNone
+	}, true)
+	h := pile(func(l layer) bool { return l >= layerH2D }, count[layerH2D]+count[layerD2H], r.copyOwner, true)
+	return under(under(c, n), h)
+}
+
+func (r *reducer) computeSub(op *devOp) (timeline.Owner, timeline.Sub) {
+	if op.rec >= 0 {
+		switch f := r.recs[op.rec].flags; {
+		case f&recCheckpoint != 0:
+			return timeline.Compute, timeline.SubCheckpoint
+		case f&recValidation != 0:
+			return timeline.Compute, timeline.SubValidation
+		}
+	}
+	return timeline.Compute, classSub[op.class]
+}
+
+func (r *reducer) copyOwner(op *devOp) (timeline.Owner, timeline.Sub) {
+	if op.rec >= 0 {
+		switch f := r.recs[op.rec].flags; {
+		case f&recCheckpoint != 0:
+			return timeline.HostCheckpoint, timeline.SubNone
+		case f&recValidation != 0:
+			return timeline.HostValidation, timeline.SubNone
+		case f&recLogging != 0:
+			return timeline.HostLogging, timeline.SubNone
+		}
+	}
+	sub := timeline.SubNone
+	if c := r.copyOf(op.span); c != nil {
+		sub = memSub(hostSide(c))
+	}
+	if op.layer == layerH2D {
+		return timeline.CopyH2D, sub
+	}
+	return timeline.CopyD2H, sub
+}
+
+func memSub(m timeline.MemKind) timeline.Sub {
+	switch m {
+	case timeline.MemPageable:
+		return timeline.SubPageable
+	case timeline.MemPinned:
+		return timeline.SubPinned
+	case timeline.MemUnknown:
+		return timeline.SubNone
+	}
+	return timeline.SubOther
+}
+
+func (r *reducer) copyOf(span int32) *timeline.Copy {
+	c := r.tl.Spans.Copies
+	i := sort.Search(len(c), func(i int) bool { return c[i].Span >= span })
+	if i < len(c) && c[i].Span == span {
+		return &c[i]
+	}
+	return nil
+}
+
+func (r *reducer) commOf(span int32) *timeline.Comm {
+	c := r.tl.Spans.Comms
+	i := sort.Search(len(c), func(i int) bool { return c[i].Span >= span })
+	if i < len(c) && c[i].Span == span {
+		return &c[i]
+	}
+	return nil
+}
+
+// gapper attributes the idle gaps of one device, in order of time.
+type gapper struct {
+	r      *reducer
+	out    []timeline.Segment
+	order  []int // threads to ask, the launching one first
+	over   int   // next of reducer.overhead
+	rest   int   // next of reducer.restarts
+	refill timeline.Time
+	gap    timeline.Interval
+	lazy   bool // modules are being loaded, the profiler says
+	lazyOf int32
+}
+
+// sweep gives segments that tile [lo, hi): the busy ones and, in every gap, who held it.
+func (r *reducer) sweep(d *device, lo, hi timeline.Time) []timeline.Segment {
+	busy := r.busySegments(d)
+	for _, h := range r.threads {
+		h.rewind()
+	}
+	g := &gapper{r: r, out: make([]timeline.Segment, 0, len(busy)+len(busy)/2), refill: math.MinInt64}
+	bi := 0
+	flush := func(to timeline.Time) {
+		for bi < len(busy) && busy[bi].Start < to {
+			g.out = append(g.out, busy[bi])
+			bi++
+		}
+	}
+	cur := lo
+	var prev *devOp // whose end opens the gap
+	for i := range d.ops {
+		op := &d.ops[i]
+		if op.end <= op.start {
+			continue
+		}
+		if op.start > cur {
+			flush(cur)
+			g.attribute(timeline.Interval{Start: cur, End: op.start}, op, prev)
+		}
+		if op.end > cur {
+			cur, prev = op.end, op
+		}
+	}
+	flush(hi)
+	if cur < hi {
+		g.attribute(timeline.Interval{Start: cur, End: hi}, nil, prev)
+	}
+	return g.out
+}
+
+func (g *gapper) emit(a, b timeline.Time, o timeline.Owner, u timeline.Sub, row uint32) {
+	g.out = push(g.out, timeline.Segment{Start: a, Dur: int64(b - a), Row: row, Owner: o, Sub: u}, false)
+}
+
+func (g *gapper) row(span int32) uint32 {
+	if span < 0 {
+		return 0
+	}
+	return g.r.tl.Spans.Row[span]
+}
+
+// attribute says who held the gap that op n closes; n is nil for the end of the recording.
+func (g *gapper) attribute(gap timeline.Interval, n, prev *devOp) {
+	r, sp := g.r, &g.r.tl.Spans
+	g.gap = gap
+	if n == nil || n.rec < 0 {
+		switch {
+		case n == nil && r.main >= 0:
+			g.host(r.main, gap.Start, gap.End)
+		case n != nil && gap.End-gap.Start <= switchGap:
+			g.emit(gap.Start, gap.End, timeline.GapSwitch, timeline.SubNone, g.row(n.span))
+		default:
+			row := uint32(0)
+			if n != nil {
+				row = g.row(n.span)
+			}
+			g.emit(gap.Start, gap.End, timeline.UnknownOwner, timeline.SubUncorrelated, row)
+		}
+		return
+	}
+	rec := &r.recs[n.rec]
+	l1 := sp.End[rec.span]
+	if l1 <= gap.Start {
+		switch row := g.row(n.span); {
+		case gap.End-gap.Start <= switchGap:
+			g.emit(gap.Start, gap.End, timeline.GapSwitch, timeline.SubNone, row)
+		case prev != nil && prev.rec == n.rec && gap.End-gap.Start > graphGap:
+			g.emit(gap.Start, gap.End, timeline.UnknownOwner, timeline.SubMissingEvents, row)
+		default:
+			g.emit(gap.Start, gap.End, timeline.GapQueuedStall, timeline.SubNone, row)
+		}
+		return
+	}
+	g.drained(int(rec.thread))
+	g.host(int(rec.thread), gap.Start, min(l1, gap.End))
+	if l1 < gap.End {
+		lag := min(l1+startLag, gap.End)
+		g.emit(l1, lag, timeline.HostLaunch, timeline.SubNone, g.row(rec.span))
+		g.emit(lag, gap.End, timeline.UnknownOwner, timeline.SubLag, g.row(n.span))
+	}
+}
+
+// drained sets until when this gap is the refill of a queue that a sync emptied: a blocking call on the launching or the main
+// thread ended near the gap's start, and no kernel was launched since.
+func (g *gapper) drained(thread int) {
+	r := g.r
+	for _, t := range [2]int{thread, r.main} {
+		if t < 0 {
+			continue
+		}
+		s := r.threads[t].syncNear(g.gap.Start, syncNearby)
+		if s == nil {
+			continue
+		}
+		till := r.threads[t].launchAfter(s.end)
+		if t != thread {
+			till = min(till, r.threads[thread].launchAfter(s.end))
+		}
+		g.refill = max(g.refill, till)
+		return
+	}
+}
+
+// host cuts [a, b) by what the launching thread was doing, then by what it waits for.
+func (g *gapper) host(thread int, a, b timeline.Time) {
+	r, sp := g.r, &g.r.tl.Spans
+	g.order = append(g.order[:0], thread)
+	if r.main >= 0 && r.main != thread {
+		g.order = append(g.order, r.main)
+	}
+	for _, t := range r.others {
+		if t != thread {
+			g.order = append(g.order, t)
+		}
+	}
+	// The profiler's own work that belongs to no thread comes first.
+	for a < b {
+		for g.over < len(r.overhead) && sp.End[r.overhead[g.over]] <= a {
+			g.over++
+		}
+		end := b
+		profiler := int32(-1)
+		g.lazy = false
+		for i := g.over; i < len(r.overhead) && sp.Start[r.overhead[i]] < end; i++ {
+			s := r.overhead[i]
+			switch {
+			case sp.End[s] <= a:
+			case sp.Start[s] > a:
+				end = sp.Start[s]
+			default:
+				end = min(end, sp.End[s])
+				if r.n.hostOf(sp.Name[s]).flags&flagOverhead != 0 {
+					g.lazy, g.lazyOf = true, s
+				} else if profiler < 0 {
+					profiler = s
+				}
+			}
+		}
+		if profiler >= 0 {
+			g.emit(a, end, timeline.HostProfiler, timeline.SubNone, g.row(profiler))
+		} else {
+			g.ask(0, a, end)
+		}
+		a = end
+	}
+}
+
+// ask takes what thread order[i] shows over [a, b), and where it shows nothing asks the next.
+func (g *gapper) ask(i int, a, b timeline.Time) {
+	if i == len(g.order) {
+		g.slice(a, b, view{ev: evNone, span: -1}, i)
+		return
+	}
+	sp := &g.r.tl.Spans
+	h := g.r.threads[g.order[i]]
+	for a < b {
+		v := h.look(a, b, g.gap, sp)
+		end := min(v.end, b)
+		switch {
+		case v.ev != evNone:
+			g.slice(a, end, v, i)
+		case g.order[i] == g.r.main:
+			g.restart(i, a, end)
+		default:
+			g.ask(i+1, a, end)
+		}
+		a = end
+	}
+}
+
+// restart gives [a, b) to the loader where its workers are being started again, else asks the next thread.
+func (g *gapper) restart(i int, a, b timeline.Time) {
+	rs := g.r.restarts
+	for g.rest < len(rs) && rs[g.rest].End <= a {
+		g.rest++
+	}
+	for k := g.rest; a < b; k++ {
+		if k == len(rs) || rs[k].Start >= b {
+			g.ask(i+1, a, b)
+			return
+		}
+		if rs[k].Start > a {
+			g.ask(i+1, a, rs[k].Start)
+			a = rs[k].Start
+		}
+		end := min(rs[k].End, b)
+		g.slice(a, end, view{ev: evLoader, span: -1}, i)
+		a = end
+	}
+}
+
+// slice gives [a, b) the owner that the evidence names.
+func (g *gapper) slice(a, b timeline.Time, v view, _ int) {
+	if g.lazy && v.ev > evCompile {
+		v.ev, v.span = evCompile, g.lazyOf
+	}
+	if v.ev > evSync && a < g.refill {
+		end := min(b, g.refill)
+		g.emit(a, end, timeline.HostSync, timeline.SubRefill, g.row(v.span))
+		a = end
+		if a == b {
+			return
+		}
+	}
+	o, u := timeline.HostPython, timeline.SubNone
+	switch v.ev {
+	case evProfiler:
+		o = timeline.HostProfiler
+	case evCheckpoint:
+		o = timeline.HostCheckpoint
+	case evValidation:
+		o = timeline.HostValidation
+	case evLogging:
+		o = timeline.HostLogging
+	case evLoader:
+		o = timeline.HostDataloader
+	case evAlloc:
+		o = timeline.HostAllocator
+	case evCompile:
+		o = timeline.HostCompile
+	case evStaging:
+		o, u = timeline.CopyH2D, g.stagingSub(v.span)
+	case evSync:
+		o = timeline.HostSync
+	case evAPI, evCopyCall:
+		o = timeline.HostLaunch
+	case evOp:
+		o = timeline.HostLaunch
+		if v.stretch >= longOp {
+			o = timeline.HostCPUOp
+		}
+	}
+	g.emit(a, b, o, u, g.row(v.span))
+}
+
+// stagingSub is the memory of the copy that a blocking copy call stages.
+func (g *gapper) stagingSub(call int32) timeline.Sub {
+	if call >= 0 {
+		link := g.r.tl.Spans.Link[call]
+		if c, ok := slices.BinarySearchFunc(g.r.copyLinks, link, func(a copyLink, l uint32) int {
+			switch {
+			case a.link < l:
+				return -1
+			case a.link > l:
+				return 1
+			}
+			return 0
+		}); ok {
+			return memSub(g.r.copyLinks[c].mem)
+		}
+	}
+	return timeline.SubPageable
+}
