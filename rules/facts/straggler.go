@@ -24,9 +24,11 @@ const (
 )
 
 const (
-	persistentShare  = 0.5 // of the collectives that made others wait, and
-	persistentFactor = 3   // times what chance would give, but
-	persistentMost   = 0.8 // never more than this: with two ranks chance gives a half
+	persistentShare  = 0.5  // of the collectives that made others wait, and
+	persistentFactor = 3    // times what chance would give, but
+	persistentMost   = 0.8  // never more than this: with two ranks chance gives a half
+	mainCause        = 0.5  // of what held the late rank: less than half names no cause
+	lateStep         = 0.02 // of a step that others must have waited for it to count
 	sameWork         = 0.03
 	moreTime         = 0.05 // from here on two GPUs of one kind differ by more than healthy ones do
 )
@@ -54,8 +56,8 @@ var (
 
 // Straggler: how much of the exposed communication is waiting for a rank that is late, is it always the same one, and what held it?
 // Persistent or rotating by how often each rank arrived last. What held a persistent culprit is what its ledger has more of than the
-// median of the others (a rank that loses time to its loader is late at the next collective, while it computes, so the owners of that
-// moment do not name the cause); of a rotating one, the owners the meeting charged. More compute is hardware where equal work took
+// median of the others: a rank that loses time to its loader is late at the next collective, while it computes, so the owners of that
+// moment do not name the cause. Of a rotating one the same step by step, for the rank that waited least. More compute is hardware where equal work took
 // longer, uneven-work where it did more, else unknown. Missing: no trace, nothing exposed, one rank alone, or nobody stands out.
 var Straggler = &Deriver{
 	Name:  "straggler",
@@ -103,7 +105,7 @@ func stragglers(p *Pass) {
 		}
 	}
 	culprit := nameCulprit(p, conf, refs, nrefs)
-	causeOf(p, culprit, wait, window, refs, nrefs)
+	causeOf(p, culprit, wait, undivided, window, refs, nrefs)
 }
 
 func missingRanks(p *Pass) {
@@ -174,52 +176,59 @@ func persistentFrom(n int) float64 {
 }
 
 // causeOf sets what held the late rank, and how much was waited for loaders.
-func causeOf(p *Pass, culprit int, wait, window int64, refs []Ref, nrefs int) {
+func causeOf(p *Pass, culprit int, wait, undivided, window int64, refs []Ref, nrefs int) {
+	missing, ok := p.Get(runRanksMissing, 0)
+	alone := len(p.Job.Ranks) < 2 && (!ok || missing.Num > 0)
 	switch {
+	case alone:
+		p.missAll(0, "only one rank's trace is here; what held a late one shows in its own trace", runCause, runCauseShare, runLoaderSkew)
+		return
+	case wait == 0 && undivided > 0:
+		p.missAll(0, "the exposed collectives could not be divided into waiting and transfer", runCause, runCauseShare, runLoaderSkew)
+		return
 	case wait == 0:
 		p.missAll(0, "no GPU was seen waiting for a late rank", runCause, runCauseShare)
 		p.Set(runLoaderSkew, 0, measured(0))
 		return
-	case len(p.Job.Ranks) < 2:
-		p.missAll(0, "only one rank's trace is here; what held the late one shows in its own trace", runCause, runCauseShare, runLoaderSkew)
-		return
 	}
-	var ledgers classSums
+	var charged classSums
 	var known int64
 	conf := timeline.Measured
 	for _, w := range p.Job.Waits {
 		if w.Culprit < 0 || culprit >= 0 && w.Culprit != culprit {
 			continue
 		}
-		ledgers.add(ownerCause(w.Owner), w.DurNS)
+		charged.add(ownerCause(w.Owner), w.DurNS)
 		known += w.DurNS
 		if w.Conf != timeline.NoConfidence {
 			conf = min(conf, w.Conf)
 		}
 	}
-	sums := ledgers
-	loader := ledgers.of(causeData)
+	var sums classSums
 	if culprit >= 0 {
-		if more, ok := excess(p, culprit); ok {
-			sums = more
-			// The others waited for it as long as they did, whatever its loader took more.
-			loader = int64(float64(known) * more.share(causeData))
-		}
+		sums = excess(p.Job, culprit)
+	} else {
+		sums = stepExcess(p.Job)
+		conf = min(conf, timeline.Inferred)
 	}
-	if known == 0 && len(sums) == 0 {
+	if len(sums) == 0 {
+		sums = charged
+	}
+	if known == 0 || len(sums) == 0 {
 		p.missAll(0, "which rank was late could not be told for any wait", runCause, runCauseShare, runLoaderSkew)
 		return
 	}
-	p.Set(runLoaderSkew, 0, Value{Num: min(1, float64(loader)/float64(window)), Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
+	// The others waited as long as they did, whatever the late rank's loader took.
+	loader := float64(known) * sums.share(causeData)
+	p.Set(runLoaderSkew, 0, Value{Num: min(1, loader/float64(window)), Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
 	cause, share := sums.largest()
-	if cause == causeCompute {
+	switch {
+	case share < mainCause:
 		cause = causeUnknown
-		if culprit >= 0 {
-			cause = computeCause(p, culprit)
-		}
-	}
-	if cause != causeUnknown && culprit < 0 {
-		conf = min(conf, timeline.Inferred)
+	case cause == causeCompute && culprit >= 0:
+		cause = computeCause(p, culprit)
+	case cause == causeCompute:
+		cause = causeUnknown
 	}
 	p.Set(runCause, 0, Value{Text: cause, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
 	p.Set(runCauseShare, 0, Value{Num: share, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
@@ -300,28 +309,93 @@ func ownerCause(o timeline.Owner) string {
 	return causeUnknown
 }
 
-// excess is what a rank's ledger has more of than the median of the other ranks, by cause, scaled to its window. Communication is left
-// out: a late rank has less of it because it is late. ok is false where the culprit is not among the ranks.
-func excess(p *Pass, culprit int) (classSums, bool) {
-	c, others := ledgersOf(p.Job, culprit)
-	if c == nil || len(others) == 0 || c.Window.Empty() {
-		return nil, false
+// excess is what a rank's ledger has more of than the median of the other ranks, ns a step by cause; empty where the rank or others
+// are not there. Communication is left out: a late rank has less of it because it is late.
+func excess(job *ledger.Job, culprit int) classSums {
+	c, others := ledgersOf(job, culprit)
+	if c == nil {
+		return nil
 	}
-	var out classSums
-	w := float64(c.Window.Dur())
+	var mine timeline.Owners
+	theirs := make([]timeline.Owners, len(others))
 	for o := range timeline.NOwners {
-		if o == timeline.CommPeerWait || o == timeline.CommTransfer || o == timeline.CommUndivided {
+		mine[o] = int64(perStep(c, c.Owners[o]))
+		for i, g := range others {
+			theirs[i][o] = int64(perStep(g, g.Owners[o]))
+		}
+	}
+	return moreThan(&mine, theirs)
+}
+
+// stepExcess is the same for a late rank that changes: in each step that all ranks have, that of the rank which waited least for its
+// peers, where the others did wait.
+func stepExcess(job *ledger.Job) classSums {
+	var out classSums
+	var gpus []*timeline.GPULedger
+	var index []int64
+	for _, r := range job.Ranks {
+		g := mainGPU(r)
+		if g == nil || len(g.Steps) == 0 || len(g.Steps) != len(r.Steps.Index) {
+			return nil
+		}
+		if index == nil {
+			index = r.Steps.Index
+		}
+		if !slices.Equal(index, r.Steps.Index) {
+			return nil
+		}
+		gpus = append(gpus, g)
+	}
+	for s := range index {
+		late, most := 0, int64(0)
+		for i, g := range gpus {
+			w := g.Steps[s].Owners[timeline.CommPeerWait]
+			if w < gpus[late].Steps[s].Owners[timeline.CommPeerWait] {
+				late = i
+			}
+			most = max(most, w)
+		}
+		mine := gpus[late].Steps[s].Owners
+		if float64(most-mine[timeline.CommPeerWait]) < lateStep*float64(gpus[late].Steps[s].Dur) {
 			continue
 		}
-		var shares []float64
-		for _, g := range others {
-			shares = append(shares, perStep(g, g.Owners[o]))
+		var theirs []timeline.Owners
+		for i, g := range gpus {
+			if i != late {
+				theirs = append(theirs, g.Steps[s].Owners)
+			}
 		}
-		if more := perStep(c, c.Owners[o]) - median(shares); more > 0.005*perStep(c, int64(w)) {
+		for _, x := range moreThan(&mine, theirs) {
+			out.add(x.cause, x.ns)
+		}
+	}
+	return out
+}
+
+// moreThan is what mine has more of than the median of theirs, by cause, communication and what is under half a percent left out.
+func moreThan(mine *timeline.Owners, theirs []timeline.Owners) classSums {
+	var out classSums
+	if len(theirs) == 0 {
+		return nil
+	}
+	whole := float64(mine.Sum())
+	for o := range timeline.NOwners {
+		if isComm(o) {
+			continue
+		}
+		usual := make([]float64, len(theirs))
+		for i := range theirs {
+			usual[i] = float64(theirs[i][o])
+		}
+		if more := float64(mine[o]) - median(usual); more > 0.005*whole {
 			out.add(ownerCause(o), int64(more))
 		}
 	}
-	return out, len(out) > 0
+	return out
+}
+
+func isComm(o timeline.Owner) bool {
+	return o == timeline.CommPeerWait || o == timeline.CommTransfer || o == timeline.CommUndivided
 }
 
 // perStep is ns of a ledger a step; of the whole window where there are no steps.

@@ -1,0 +1,232 @@
+package facts
+
+import (
+	"io/fs"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gpureport/ingest/timeline"
+	"gpureport/rules"
+	"gpureport/rules/ledger"
+)
+
+const (
+	us = int64(1000)
+	ms = 1000 * us
+)
+
+func loadTables(t testing.TB) *ledger.Tables {
+	t.Helper()
+	sub, err := fs.Sub(rules.FS, "tables")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := ledger.LoadTables(sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+var h100 = timeline.Device{Name: "NVIDIA H100 80GB HBM3", Index: 0, Ordinal: 0, SMs: 132, CC: "9.0", Vendor: "nvidia", Memory: 85e9}
+
+// handRank is one traced rank with one GPU, whose window is n steps of equal owners.
+func handRank(rank int, dev timeline.Device, n int, step timeline.Owners) *timeline.Reduced {
+	g := timeline.GPULedger{Device: dev}
+	at := timeline.Time(0)
+	r := &timeline.Reduced{Path: "rank.json", Process: timeline.Process{Rank: rank, Host: "a"}}
+	for i := range n {
+		g.Steps = append(g.Steps, timeline.StepRow{Start: at, Dur: step.Sum(), Owners: step})
+		g.Owners.Add(&step)
+		at += timeline.Time(step.Sum())
+		r.Steps.Index = append(r.Steps.Index, int64(i))
+	}
+	g.Window = timeline.Interval{Start: 0, End: at}
+	for o, ns := range g.Owners {
+		if !gapOwner(timeline.Owner(o)) {
+			g.Busy += ns
+		}
+	}
+	r.Steps.How, r.Steps.Confidence = "ProfilerStep", timeline.Measured
+	r.GPUs = []timeline.GPULedger{g}
+	r.Rank.OptimizerNS, r.Rank.CastNS = -1, -1
+	return r
+}
+
+func handInput(t testing.TB, ranks ...*timeline.Reduced) *Input {
+	job := &ledger.Job{Ranks: ranks, World: len(ranks)}
+	for i := range ranks {
+		job.GPUs = append(job.GPUs, ledger.GPURef{ID: "gpu" + string(rune('0'+i)), Rank: i})
+	}
+	return &Input{Job: job, Base: &timeline.Timeline{}, Tables: loadTables(t)}
+}
+
+// readings adds a sampled log of gpu0 with one series a metric, a reading a second.
+func readings(in *Input, of map[string][]float64, order ...timeline.Metric) {
+	tl := in.Base
+	tl.Sources = []timeline.Source{{Path: "query.csv", Format: "smiquery"}}
+	tl.Clocks = []timeline.Clock{{How: timeline.Recorded}}
+	tl.Devices = []timeline.Device{{Index: 0, Proc: -1}}
+	tl.Tracks = []timeline.Track{{Kind: timeline.TrackGPU, Device: 0, Proc: -1}}
+	for _, m := range order {
+		s := timeline.Series{Metric: m}
+		for i, v := range of[m.Name] {
+			s.At, s.Value, s.Row = append(s.At, timeline.Time(i)*1e9), append(s.Value, v), append(s.Row, uint32(i))
+		}
+		tl.Series = append(tl.Series, s)
+	}
+	in.Logs = map[string][]timeline.DeviceID{"gpu0": {0}}
+}
+
+// derive runs the whole catalogue and fails on a deriver's bug.
+func derive(t testing.TB, in *Input) *Set {
+	t.Helper()
+	set, errs := Derive(in)
+	for _, err := range errs {
+		t.Error(err)
+	}
+	return set
+}
+
+// subject finds a subject by its name.
+func subject(t testing.TB, s *Set, id string) int {
+	t.Helper()
+	for i := range s.Subjects {
+		if s.Subjects[i].ID == id {
+			return i
+		}
+	}
+	t.Fatalf("no subject %s", id)
+	return -1
+}
+
+// want holds a fact against a number; NaN wants it Missing.
+func want(t testing.TB, s *Set, sub string, id ID, x float64) Value {
+	t.Helper()
+	v, need := s.Get(subject(t, s, sub), id)
+	switch {
+	case math.IsNaN(x) && need == nil:
+		t.Errorf("%s of %s is %v, want it missing", id, sub, v.Num)
+	case !math.IsNaN(x) && need != nil:
+		t.Errorf("%s of %s is missing (%s), want %v", id, sub, need.Why, x)
+	case !math.IsNaN(x) && math.Abs(v.Num-x) > 1e-6*math.Max(1, math.Abs(x)):
+		t.Errorf("%s of %s is %v, want %v", id, sub, v.Num, x)
+	}
+	if need != nil && need.Why == "" {
+		t.Errorf("%s of %s is missing without a reason", id, sub)
+	}
+	return v
+}
+
+var missing = math.NaN()
+
+func TestEveryFactIsSetOrMissed(t *testing.T) {
+	empty := handRank(0, timeline.Device{Index: -1, Ordinal: -1}, 0, timeline.Owners{})
+	none := &timeline.Reduced{Path: "host.json", Process: timeline.Process{Rank: -1}}
+	logs := &Input{Job: &ledger.Job{}, Base: &timeline.Timeline{}, Tables: loadTables(t)}
+	readings(logs, map[string][]float64{"sm_busy_frac": {0.1, 0.9}}, timeline.SMBusy)
+	noTables := handInput(t, handRank(0, h100, 3, timeline.Owners{timeline.Compute: 5 * ms}))
+	noTables.Tables = nil
+	onlyHost := handInput(t)
+	onlyHost.Job.Ranks = []*timeline.Reduced{none}
+	for _, in := range []*Input{
+		{Job: &ledger.Job{}, Base: &timeline.Timeline{}},
+		handInput(t, empty), onlyHost, logs, noTables,
+		handInput(t, handRank(0, h100, 12, timeline.Owners{timeline.Compute: 5 * ms, timeline.CommUndivided: ms})),
+	} {
+		derive(t, in)
+	}
+}
+
+func TestTablesClose(t *testing.T) {
+	tab := loadTables(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		r := handRank(0, h100, 2, timeline.Owners{timeline.Compute: 50 * ms})
+		g := &r.GPUs[0]
+		var count, dur int64
+		for i := range rapid.IntRange(0, 30).Draw(rt, "kernels") {
+			k := timeline.KernelRow{Name: rapid.StringMatching("[a-c]{1,3}").Draw(rt, "name"), Class: "matmul",
+				Count: rapid.Int64Range(1, 1e6).Draw(rt, "count"), Dur: rapid.Int64Range(0, 1e12).Draw(rt, "dur"), Median: int64(i)}
+			g.Kernels = append(g.Kernels, k)
+			count += k.Count
+			dur += k.Dur
+		}
+		in := &Input{Job: &ledger.Job{Ranks: []*timeline.Reduced{r}, GPUs: []ledger.GPURef{{ID: "gpu0"}}}, Base: &timeline.Timeline{}, Tables: tab}
+		keep := rapid.IntRange(0, 40).Draw(rt, "keep")
+		lines := KernelTable(in, 0, keep)
+		for i, l := range lines {
+			count -= l.Count
+			dur -= l.Dur
+			if i > 0 && l.Name != Others && l.Dur > lines[i-1].Dur {
+				rt.Fatalf("line %d is longer than the one before it", i)
+			}
+		}
+		if count != 0 || dur != 0 {
+			rt.Fatalf("the kernel table misses %d launches and %d ns", count, dur)
+		}
+		if len(lines) > keep+1 {
+			rt.Fatalf("%d lines, want %d and one for the rest", len(lines), keep)
+		}
+
+		var wait, total int64
+		for range rapid.IntRange(0, 40).Draw(rt, "collectives") {
+			start := rapid.Int64Range(-10*ms, 110*ms).Draw(rt, "start")
+			d := rapid.Int64Range(0, 20*ms).Draw(rt, "length")
+			c := timeline.Collective{Start: timeline.Time(start), End: timeline.Time(start + d), Primitive: rapid.SampledFrom([]string{"all-reduce", "barrier"}).Draw(rt, "primitive"),
+				Bytes: rapid.Int64Range(-1, 3).Draw(rt, "bytes"), GroupSize: 2, Split: rapid.SampledFrom([]timeline.Confidence{timeline.NoConfidence, timeline.Inferred, timeline.Measured}).Draw(rt, "split")}
+			if c.Split != timeline.NoConfidence {
+				c.PeerWaitNS = rapid.Int64Range(0, d).Draw(rt, "wait")
+				c.TransferNS = d - c.PeerWaitNS
+			}
+			r.Collectives = append(r.Collectives, c)
+			if start >= 0 && start < 100*ms {
+				total += d
+				wait += c.PeerWaitNS
+			}
+		}
+		for _, l := range CollectiveTable(in) {
+			if l.Dur != l.Transfer+l.PeerWait+l.Undivided {
+				rt.Fatalf("%+v does not close", l)
+			}
+			total -= l.Dur
+			wait -= l.PeerWait
+		}
+		if total != 0 || wait != 0 {
+			rt.Fatalf("the collective table misses %d ns, %d of them waits", total, wait)
+		}
+	})
+}
+
+func TestCollectiveTable(t *testing.T) {
+	r := handRank(0, h100, 1, timeline.Owners{timeline.Compute: 100 * ms})
+	for i := range 4 {
+		at := timeline.Time(int64(i) * 10 * ms)
+		r.Collectives = append(r.Collectives, timeline.Collective{Start: at, End: at + timeline.Time(3*ms), Primitive: "all-reduce", Bytes: 64 << 20, GroupSize: 4,
+			Split: timeline.Measured, PeerWaitNS: ms, TransferNS: 2 * ms})
+	}
+	lines := CollectiveTable(handInput(t, r))
+	if len(lines) != 1 {
+		t.Fatalf("%d lines, want 1", len(lines))
+	}
+	l := lines[0]
+	if l.Count != 4 || l.Dur != 12*ms || l.Transfer != 8*ms || l.PeerWait != 4*ms {
+		t.Errorf("line is %+v", l)
+	}
+	if bw := 1.5 * float64(4*64<<20) / 8e-3; math.Abs(l.BusBW-bw) > 1 {
+		t.Errorf("busbw %v, want %v: an all-reduce of 4 moves 2*3/4 of its bytes over each link", l.BusBW, bw)
+	}
+}
+
+func TestCopyTable(t *testing.T) {
+	r := handRank(2, h100, 1, timeline.Owners{timeline.Compute: ms})
+	r.GPUs[0].Copies = []timeline.CopyRow{
+		{Kind: timeline.DirD2H, Memory: timeline.MemPageable, Count: 1, Bytes: 4, Dur: 2},
+		{Kind: timeline.DirH2D, Memory: timeline.MemPinned, Count: 3, Bytes: 30, Dur: 9, Exposed: 5},
+	}
+	lines := CopyTable(handInput(t, r))
+	if len(lines) != 2 || lines[0] != (CopyLine{GPU: "gpu0", Rank: 2, Kind: "h2d", Memory: "pinned", Count: 3, Bytes: 30, Dur: 9, Exposed: 5}) || lines[1].Kind != "d2h" {
+		t.Errorf("lines are %+v", lines)
+	}
+}
