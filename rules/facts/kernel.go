@@ -9,7 +9,7 @@ import (
 	"gpureport/ingest/unit"
 )
 
-const classShare = " of the GPU's busy time in its analysed window (kernels that run at once share the time)."
+const classShare = " of the GPU's busy time in its analysed window; of kernels that run at once one counts, and none inside validation or a checkpoint."
 
 var (
 	gpuKernels = &Decl{ID: "gpu.kernels_count", Unit: unit.Count, Per: GPU, Max: 1e12, Capture: "C4",
@@ -40,9 +40,9 @@ func kernelShare(id ID, of string) *Decl {
 	return &Decl{ID: id, Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4", Doc: of + " share" + classShare}
 }
 
-// KernelMix: what does the GPU do while it computes, and does it use the units it has? By kernel class and name. A class's share of
-// the kernels' summed time is applied to the ledger's compute time, so that shares of busy time never exceed it. Missing: no trace; for
-// tensor cores, where names of most products do not tell, or the part is not known.
+// KernelMix: what does the GPU do while it computes, and does it use the units it has? Classes as the ledger split its compute time;
+// within matrix products and convolutions by kernel name, each kernel with its part of the summed time. Missing: no trace; for tensor
+// cores, where names of most products do not tell, or the part is not known.
 var KernelMix = &Deriver{
 	Name:  "kernel-mix",
 	After: []*Deriver{LedgerShares},
@@ -54,31 +54,40 @@ var KernelMix = &Deriver{
 	},
 }
 
-// computeNS is the summed time of everything that the ledger holds as compute: kernels but collectives, fills, copies inside the GPU.
-func computeNS(g *timeline.GPULedger) (ns int64) {
-	for i := range g.Kernels {
-		if g.Kernels[i].Class != "comm" {
-			ns += g.Kernels[i].Dur
-		}
-	}
-	return ns + insideCopyNS(g)
+// classSubs are the ledger's sub-owners of compute behind each class share.
+var classSubs = []struct {
+	decl *Decl
+	subs []timeline.Sub
+}{
+	{gpuMatmul, []timeline.Sub{timeline.SubMatmul}},
+	{gpuConv, []timeline.Sub{timeline.SubConv}},
+	{gpuAttention, []timeline.Sub{timeline.SubAttention}},
+	{gpuElementwise, []timeline.Sub{timeline.SubElementwise}},
+	{gpuReduce, []timeline.Sub{timeline.SubReduce, timeline.SubNorm}},
+	{gpuOptimizer, []timeline.Sub{timeline.SubOptimizer}},
+	{gpuCopies, []timeline.Sub{timeline.SubCopyCast, timeline.SubMemset}},
+	{gpuOther, []timeline.Sub{timeline.SubOther, timeline.SubNone}},
 }
 
-func insideCopyNS(g *timeline.GPULedger) (ns int64) {
-	for _, c := range g.Copies {
-		if c.Kind == timeline.DirD2D {
-			ns += c.Dur
-		}
+// classOf gives the share that a kernel class counts for.
+func classOf(class string) *Decl {
+	switch class {
+	case "matmul":
+		return gpuMatmul
+	case "conv":
+		return gpuConv
+	case "attention":
+		return gpuAttention
+	case "elementwise":
+		return gpuElementwise
+	case "reduce", "norm":
+		return gpuReduce
+	case "optimizer":
+		return gpuOptimizer
+	case "copy-cast", "memset":
+		return gpuCopies
 	}
-	return ns
-}
-
-// ofBusy turns summed kernel time into a share of the GPU's busy time: its part of all computing, times the ledger's compute.
-func ofBusy(g *timeline.GPULedger, ns, total int64) float64 {
-	if total <= 0 || g.Busy <= 0 {
-		return 0
-	}
-	return min(1, float64(ns)/float64(total)*float64(g.Owners[timeline.Compute])/float64(g.Busy))
+	return gpuOther
 }
 
 func (p *Pass) kernelsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced) {
@@ -88,40 +97,19 @@ func (p *Pass) kernelsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Re
 		p.missAll(sub, noLedger(g), gpuKernels, gpuTCUnused, gpuTCUnusedFP32, gpuTF32Ratio, gpuTiny, gpuTinyCost)
 		return
 	}
-	total := computeNS(g)
-	ns, rows := map[*Decl]int64{}, map[*Decl][]uint32{}
-	var count, short, shortNS int64
+	rows := map[*Decl][]uint32{}
+	var count, short, total, shortNS int64
 	for i := range g.Kernels {
 		k := &g.Kernels[i]
-		if k.Class == "comm" {
+		if k.Class == "comm" || k.Class == "memset" {
 			continue
 		}
-		d := gpuOther
-		switch k.Class {
-		case "matmul":
-			d = gpuMatmul
-		case "conv":
-			d = gpuConv
-		case "attention":
-			d = gpuAttention
-		case "elementwise":
-			d = gpuElementwise
-		case "reduce", "norm":
-			d = gpuReduce
-		case "optimizer":
-			d = gpuOptimizer
-		case "copy-cast", "memset":
-			d = gpuCopies
-		}
-		ns[d] += k.Dur
-		rows[d] = append(rows[d], k.Rows...)
-		if k.Class != "memset" {
-			count += k.Count
-			short += k.Short
-			shortNS += k.ShortDur
-		}
+		rows[classOf(k.Class)] = append(rows[classOf(k.Class)], k.Rows...)
+		count += k.Count
+		short += k.Short
+		total += k.Dur
+		shortNS += k.ShortDur
 	}
-	ns[gpuCopies] += insideCopyNS(g)
 	for _, cp := range g.Copies {
 		if cp.Kind == timeline.DirD2D {
 			rows[gpuCopies] = append(rows[gpuCopies], cp.Rows...)
@@ -130,9 +118,13 @@ func (p *Pass) kernelsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Re
 	if g.Busy <= 0 {
 		p.missAll(sub, "the GPU did nothing in its window", shares...)
 	} else {
-		for _, d := range shares {
-			refs, n := rowRefs(r, rows[d])
-			p.Set(d, sub, Value{Num: ofBusy(g, ns[d], total), Cover: 1, Refs: refs, NRefs: n, Conf: timeline.Measured})
+		for _, c := range classSubs {
+			ns := int64(0)
+			for _, x := range c.subs {
+				ns += subNS(g, timeline.Compute, x)
+			}
+			refs, n := rowRefs(r, rows[c.decl])
+			p.Set(c.decl, sub, Value{Num: float64(ns) / float64(g.Busy), Cover: 1, Refs: refs, NRefs: n, Conf: timeline.Measured})
 		}
 	}
 	p.Set(gpuKernels, sub, measured(float64(count)))
@@ -141,10 +133,13 @@ func (p *Pass) kernelsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Re
 		p.missAll(sub, "no kernel but collectives ran in the window", gpuTiny, gpuTinyCost)
 	} else {
 		p.Set(gpuTiny, sub, measured(float64(short)/float64(count)))
-		launch := float64(g.Owners[timeline.HostLaunch]) / w
-		p.Set(gpuTinyCost, sub, measured(min(1, launch+ofBusy(g, shortNS, total)*float64(g.Busy)/w)))
+		cost := float64(g.Owners[timeline.HostLaunch])
+		if total > 0 {
+			cost += float64(g.Owners[timeline.Compute]) * float64(shortNS) / float64(total)
+		}
+		p.Set(gpuTinyCost, sub, measured(min(1, cost/w)))
 	}
-	p.tensorCoresOf(sub, c, g, r, total)
+	p.tensorCoresOf(sub, c, g, r)
 }
 
 // capability reads "8.0" as 80; 0 unknown.
@@ -158,7 +153,7 @@ func capability(cc string) int {
 	return 10*a + b
 }
 
-func (p *Pass) tensorCoresOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced, total int64) {
+func (p *Pass) tensorCoresOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced) {
 	m, why := p.part(c, g)
 	fp32, best := 0.0, 0.0
 	if why == "" {
@@ -226,10 +221,18 @@ func (p *Pass) tensorCoresOf(sub int, c *Card, g *timeline.GPULedger, r *timelin
 	if cc < 80 {
 		unused32, rows32 = 0, nil // no TF32
 	}
+	// The products' share of the ledger, and of it the part of those kernels.
+	ofBusy := func(ns int64) float64 {
+		if told == 0 {
+			return 0
+		}
+		products := subNS(g, timeline.Compute, timeline.SubMatmul) + subNS(g, timeline.Compute, timeline.SubConv)
+		return float64(products) / float64(g.Busy) * float64(ns) / float64(told+untold)
+	}
 	refs, n := rowRefs(r, rows)
-	p.Set(gpuTCUnused, sub, Value{Num: ofBusy(g, unused, total), Cover: cover, Refs: refs, NRefs: n, Conf: timeline.Measured})
+	p.Set(gpuTCUnused, sub, Value{Num: ofBusy(unused), Cover: cover, Refs: refs, NRefs: n, Conf: timeline.Measured})
 	refs, n = rowRefs(r, rows32)
-	p.Set(gpuTCUnusedFP32, sub, Value{Num: ofBusy(g, unused32, total), Cover: cover, Refs: refs, NRefs: n, Conf: timeline.Measured})
+	p.Set(gpuTCUnusedFP32, sub, Value{Num: ofBusy(unused32), Cover: cover, Refs: refs, NRefs: n, Conf: timeline.Measured})
 }
 
 func (p *Pass) optimizerOf(sub int, r *timeline.Reduced) {
