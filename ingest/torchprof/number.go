@@ -1,6 +1,10 @@
 package torchprof
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // Results of the scanning functions below where they give no position.
 const (
@@ -34,10 +38,33 @@ func blanks(d []byte, i int) int {
 	return i
 }
 
+const (
+	ones   = 0x0101010101010101
+	highs  = 0x8080808080808080
+	quotes = '"' * ones
+)
+
 // stringEnd gives the index of the quote that closes the string whose text starts at i. Bytes under 0x20 and unknown
-// escapes are accepted: both occur.
+// escapes are accepted: both occur. Keys and most values are short: eight bytes at a time come first.
 func stringEnd(d []byte, i int) int {
 	start := i
+	for n := 0; n < 3 && i+8 <= len(d); n++ {
+		w := binary.LittleEndian.Uint64(d[i:]) ^ quotes
+		if t := (w - ones) &^ w & highs; t != 0 {
+			i += bits.TrailingZeros64(t) >> 3
+			if i == start || d[i-1] != '\\' {
+				return i
+			}
+			i = start
+			break
+		}
+		i += 8
+	}
+	return stringEndFrom(d, start, i)
+}
+
+// stringEndFrom looks from i on, between which and start there is no quote that closes.
+func stringEndFrom(d []byte, start, i int) int {
 	for {
 		j := bytes.IndexByte(d[i:], '"')
 		if j < 0 {
@@ -146,6 +173,12 @@ func micros(d []byte, i int) (number, int) {
 	}
 	first := i
 	var v int64
+	if i+8 <= len(d) {
+		if n, ok := eightDigits(binary.LittleEndian.Uint64(d[i:])); ok {
+			v = int64(n)
+			i += 8
+		}
+	}
 	for i < len(d) && d[i]-'0' <= 9 {
 		v = v*10 + int64(d[i]-'0')
 		i++
@@ -178,6 +211,17 @@ func micros(d []byte, i int) (number, int) {
 		v = -v
 	}
 	return number{v, true, frac}, i
+}
+
+// eightDigits reads eight bytes as a number at once, if all are digits.
+func eightDigits(w uint64) (uint64, bool) {
+	if w&0xf0f0f0f0f0f0f0f0 != 0x3030303030303030 || (w+0x0606060606060606)&0xf0f0f0f0f0f0f0f0 != 0x3030303030303030 {
+		return 0, false
+	}
+	w &= 0x0f0f0f0f0f0f0f0f
+	w = w*10 + w>>8 // pairs in the even bytes
+	w = (w&0x00ff00ff00ff00ff*100 + w>>16&0x00ff00ff00ff00ff)
+	return w&0xffff*10000 + w>>32&0xffff, true
 }
 
 // microsSlow takes any value: strings, exponents, long fractions, inf.

@@ -39,41 +39,55 @@ type blocks struct {
 
 // next gives the next block; ok false at the end.
 func (s *blocks) next() (blk block, ok bool) {
-	for {
-		var buf []byte
-		select {
-		case buf = <-s.free:
-		default:
-		}
-		if need := len(s.rest) + blockSize; cap(buf) < need {
-			buf = make([]byte, 0, need)
-		}
-		buf = append(buf[:0], s.rest...)
-		s.rest = s.rest[:0]
-		if !s.done {
-			n, err := io.ReadFull(s.r, buf[len(buf):len(buf)+blockSize])
-			buf = buf[:len(buf)+n]
-			if err != nil {
-				s.done = true
-				if err != io.EOF && err != io.ErrUnexpectedEOF {
-					s.err = err
-				} else if err == io.ErrUnexpectedEOF && n == 0 {
-					s.err = err
-				}
+	var buf []byte
+	select {
+	case buf = <-s.free:
+	default:
+	}
+	if need := len(s.rest) + blockSize; cap(buf) < need {
+		buf = make([]byte, 0, need)
+	}
+	buf = append(buf[:0], s.rest...)
+	s.rest = s.rest[:0]
+	if !s.done {
+		var err error
+		if buf, err = readUpTo(s.r, buf, blockSize); err != nil {
+			s.done = true
+			if err != io.EOF {
+				s.err = err
 			}
 		}
-		if len(buf) == 0 {
-			return block{}, false
-		}
-		if !s.done {
-			cut := lastBorder(buf)
-			s.rest = append(s.rest, buf[cut:]...)
-			buf = buf[:cut]
-		}
-		blk = block{buf, s.off}
-		s.off += int64(len(buf))
-		return blk, true
 	}
+	if len(buf) == 0 {
+		return block{}, false
+	}
+	if !s.done {
+		cut := lastBorder(buf)
+		s.rest = append(s.rest, buf[cut:]...)
+		buf = buf[:cut]
+	}
+	blk = block{buf, s.off}
+	s.off += int64(len(buf))
+	return blk, true
+}
+
+// readUpTo appends n bytes to buf, fewer only with an error. Unlike io.ReadFull it keeps the error of a damaged gzip apart
+// from a plain end.
+func readUpTo(r io.Reader, buf []byte, n int) ([]byte, error) {
+	end := len(buf) + n
+	for idle := 0; len(buf) < end; {
+		m, err := r.Read(buf[len(buf):end])
+		buf = buf[:len(buf)+m]
+		if err != nil {
+			return buf, err
+		}
+		if idle++; m > 0 {
+			idle = 0
+		} else if idle > 100 {
+			return buf, io.ErrNoProgress
+		}
+	}
+	return buf, nil
 }
 
 func (s *blocks) recycle(b []byte) {
@@ -129,7 +143,7 @@ type reader struct {
 func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 	rc, err := in.Open()
 	if err != nil {
-		return fmt.Errorf("%s: %w", in.Path, err)
+		return err
 	}
 	defer rc.Close()
 	r := &reader{ctx: ctx, in: in, jobs: 1, scan: newScanner()}
@@ -146,7 +160,7 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 	}
 	if e := r.src.err; e != nil {
 		if r.sink.events == 0 && !errors.Is(e, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%s: %w", in.Path, e)
+			return e
 		}
 		in.Report("torchprof/truncated", timeline.DataLoss, uint64(r.src.off), "the input ends at byte %d: %v; what came before is kept: copy the file again", r.src.off, e)
 	}
@@ -200,10 +214,10 @@ func (r *reader) value() ([]byte, error) {
 			return v, nil
 		}
 		if j == bad {
-			return nil, fmt.Errorf("%s:%d: not JSON", r.in.Path, r.at())
+			return nil, fmt.Errorf("byte %d: not JSON", r.at())
 		}
 		if len(r.win)-r.pos > maxMeta {
-			return nil, fmt.Errorf("%s:%d: a value of more than %d MiB outside traceEvents", r.in.Path, r.at(), maxMeta>>20)
+			return nil, fmt.Errorf("byte %d: a value of more than %d MiB outside traceEvents", r.at(), maxMeta>>20)
 		}
 		if !r.fill() {
 			return nil, io.ErrUnexpectedEOF
@@ -222,7 +236,7 @@ func (r *reader) file() error {
 	}
 	c, ok := r.peek()
 	if !ok {
-		return fmt.Errorf("%s: empty: record again", r.in.Path)
+		return errors.New("empty: record again")
 	}
 	switch c {
 	case '[':
@@ -243,10 +257,10 @@ func (r *reader) file() error {
 			return err
 		}
 	default:
-		return fmt.Errorf("%s:%d: starts with %q, a trace with { or [", r.in.Path, r.at(), c)
+		return fmt.Errorf("byte %d: starts with %q, a trace with { or [", r.at(), c)
 	}
 	if !r.sink.seen {
-		return fmt.Errorf("%s: no traceEvents: not a profiler trace, or cut before the first event", r.in.Path)
+		return errors.New("no traceEvents: not a profiler trace, or cut before the first event")
 	}
 	if c, ok := r.peek(); ok && r.sink.closed {
 		r.in.Report("torchprof/trailing-bytes", timeline.Info, uint64(r.at()), "byte %d: %q after the end of the trace; not read", r.at(), c)
@@ -279,14 +293,14 @@ func (r *reader) object() error {
 					r.pos++
 					c, ok = r.peek()
 				} else if ok {
-					err = fmt.Errorf("%s:%d: no colon after %q", r.in.Path, r.at(), key)
+					err = fmt.Errorf("byte %d: no colon after %q", r.at(), key)
 				}
 				if !ok {
 					err = io.ErrUnexpectedEOF
 				}
 			}
 		} else {
-			err = fmt.Errorf("%s:%d: %q where a key should be", r.in.Path, r.at(), c)
+			err = fmt.Errorf("byte %d: %q where a key should be", r.at(), c)
 		}
 		if err == nil && key == "traceEvents" && c == '[' {
 			r.pos++

@@ -3,6 +3,7 @@ package torchprof
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -141,8 +142,8 @@ type scanner struct {
 	trackIDs  map[trackKey]uint32
 	lastKey   [3]trackKey
 	lastTrack [3]uint32
-	lastCat   string
-	lastRole  category
+	lastCat   namedCategory
+	cats      map[string]namedCategory
 	scratch   []byte
 	waste     int
 }
@@ -154,6 +155,11 @@ type cached struct {
 
 const cacheBits = 12
 
+type namedCategory struct {
+	text string // as in the file
+	category
+}
+
 type trackKey struct {
 	place    place
 	pid, tid int64
@@ -161,7 +167,7 @@ type trackKey struct {
 }
 
 func newScanner() *scanner {
-	s := &scanner{cache: make([]cached, 1<<cacheBits), ids: map[string]uint32{}, trackIDs: map[trackKey]uint32{}, keys: []string{""}}
+	s := &scanner{cache: make([]cached, 1<<cacheBits), ids: map[string]uint32{}, trackIDs: map[trackKey]uint32{}, cats: map[string]namedCategory{}, keys: []string{""}}
 	for i := range s.lastTrack {
 		s.lastTrack[i] = ^uint32(0)
 	}
@@ -184,15 +190,21 @@ type event struct {
 
 // args holds the arguments we know.
 type args struct {
-	device, stream     int64
-	hasDevice          bool
-	hasStream          bool
-	link               int64
-	bytes              int64
-	grid, block        [3]int32
-	node               int64
-	kind               []byte
-	dims, types, conc  []byte
+	device, stream    int64
+	hasDevice         bool
+	hasStream         bool
+	link              int64
+	bytes             int64
+	grid, block       [3]int32
+	node              int64
+	kind              []byte
+	dims, types, conc []byte
+	hasComm           bool // comm was reset for this event
+	comm              commArgs
+}
+
+// commArgs are the arguments of collectives, apart because few events have them.
+type commArgs struct {
 	collective         []byte
 	dtype, group, desc []byte
 	ranks              []byte
@@ -346,19 +358,13 @@ func (s *scanner) event(d []byte, i int) int {
 			return bad
 		}
 		i++
-		k := i
-		for k < len(d) && d[k] != '"' && d[k] != '\\' {
-			k++
-		}
-		if k >= len(d) {
-			return more
+		k := stringEnd(d, i)
+		if k < 0 {
+			return k
 		}
 		key := d[i:k]
-		if d[k] == '\\' {
-			if k = stringEnd(d, i); k < 0 {
-				return k
-			}
-			key = unescape(d[i:k])
+		if len(key) > 4 && bytes.IndexByte(key, '\\') >= 0 {
+			key = unescape(key)
 		}
 		i = k + 1
 		if i < len(d) && d[i] != ':' {
@@ -383,11 +389,58 @@ func (s *scanner) event(d []byte, i int) int {
 		if i = s.member(d, i, key); i < 0 {
 			return i
 		}
+		if e.ph == 's' || e.ph == 'f' {
+			if j := flowEnd(d, i); j > 0 {
+				s.res.skipped.flows++
+				return j
+			}
+		}
 	}
-	if i > start {
-		s.emit(d, start)
-	}
+	s.emit(start)
 	return i
+}
+
+// flowEnd gives the index after a flow event of which i is past the phase: nothing of it is stored. Without a brace or an
+// escape, and with whole strings only, the next closing brace ends it. 0: read it the long way.
+func flowEnd(d []byte, i int) int {
+	j := bytes.IndexByte(d[i:min(len(d), i+512)], '}')
+	if j < 0 {
+		return 0
+	}
+	body := d[i : i+j]
+	quotes := 0
+	for len(body) >= 8 {
+		w := binary.LittleEndian.Uint64(body)
+		if hasByte(w, '{') || hasByte(w, '\\') || hasByte(w, '[') {
+			return 0
+		}
+		quotes += countQuotes(w)
+		body = body[8:]
+	}
+	for _, c := range body {
+		switch c {
+		case '{', '\\', '[':
+			return 0
+		case '"':
+			quotes++
+		}
+	}
+	if quotes%2 != 0 {
+		return 0
+	}
+	return i + j + 1
+}
+
+func hasByte(w uint64, c uint64) bool {
+	w ^= c * ones
+	return (w-ones)&^w&highs != 0
+}
+
+// countQuotes counts exactly, unlike a borrow-based test.
+func countQuotes(w uint64) int {
+	w ^= quotes
+	t := w&^highs + ^uint64(highs)
+	return bits.OnesCount64(^(t | w | ^uint64(highs)))
 }
 
 // member reads the value of key at i.
@@ -396,6 +449,10 @@ func (s *scanner) member(d []byte, i int, key []byte) int {
 	switch string(key) {
 	case "ph":
 		if d[i] == '"' {
+			if i+2 < len(d) && d[i+2] == '"' && d[i+1] != '\\' {
+				e.hasPh, e.ph, e.long = true, d[i+1], false
+				return i + 3
+			}
 			j := stringEnd(d, i+1)
 			if j < 0 {
 				return j
@@ -409,12 +466,10 @@ func (s *scanner) member(d []byte, i int, key []byte) int {
 			if j < 0 {
 				return j
 			}
-			text := d[i+1 : j]
-			if string(text) != s.lastCat {
-				s.lastCat = string(text)
-				s.lastRole = categoryOf(unescape(text))
+			if text := d[i+1 : j]; string(text) != s.lastCat.text {
+				s.lastCat = s.category(text)
 			}
-			e.cat, e.hasCat = s.lastRole, true
+			e.cat, e.hasCat = s.lastCat.category, true
 			return j + 1
 		}
 	case "name":
@@ -457,6 +512,18 @@ func (s *scanner) member(d []byte, i int, key []byte) int {
 	return skipValue(d, i)
 }
 
+// category finds what a cat means; categories are few, and a file that has many of its own is not remembered.
+func (s *scanner) category(text []byte) namedCategory {
+	c, ok := s.cats[string(text)]
+	if !ok {
+		c = namedCategory{string(text), categoryOf(unescape(text))}
+		if len(s.cats) < 256 {
+			s.cats[c.text] = c
+		}
+	}
+	return c
+}
+
 // identity reads a pid or tid: a number, a text that ends in one, or a text.
 func identity(d []byte, i int) (int64, []byte, int) {
 	v, ok, j := integer(d, i)
@@ -472,7 +539,9 @@ func identity(d []byte, i int) (int64, []byte, int) {
 // arguments reads the object at i for what mode wants and gives the index after it.
 func (s *scanner) arguments(d []byte, i int, mode argsMode) int {
 	a := &s.arg
-	*a = args{bytes: -1, inElems: -1, outElems: -1, rank: -1, src: -1, dst: -1, seq: -1, device: -1, stream: -1}
+	a.device, a.stream, a.hasDevice, a.hasStream, a.link, a.bytes = -1, -1, false, false, 0, -1
+	a.grid, a.block, a.node, a.kind = [3]int32{}, [3]int32{}, 0, nil
+	a.dims, a.types, a.conc, a.hasComm = nil, nil, nil, false
 	i++
 	for {
 		for i < len(d) && (d[i] <= ' ' || d[i] == ',') {
@@ -564,6 +633,19 @@ func (s *scanner) argument(d []byte, i int, key []byte) int {
 		a.types, i = raw(d, i)
 	case "Concrete Inputs":
 		a.conc, i = raw(d, i)
+	default:
+		return s.commArgument(d, i, key)
+	}
+	return i
+}
+
+func (s *scanner) commArgument(d []byte, i int, key []byte) int {
+	a := &s.arg.comm
+	if !s.arg.hasComm {
+		s.arg.hasComm = true
+		*a = commArgs{inElems: -1, outElems: -1, rank: -1, src: -1, dst: -1, seq: -1}
+	}
+	switch string(key) {
 	case "Collective name":
 		a.collective, i = text(d, i)
 	case "dtype":
@@ -635,7 +717,7 @@ var (
 )
 
 // emit turns the event at hand into a rec, a mark or a count. off is where it starts, for problems.
-func (s *scanner) emit(d []byte, off int) {
+func (s *scanner) emit(off int) {
 	e, r := &s.ev, s.res
 	if e.long || !e.hasPh {
 		e.ph = 0
@@ -795,7 +877,7 @@ func (s *scanner) catText() string {
 	if !s.ev.hasCat {
 		return ""
 	}
-	return s.lastCat
+	return s.lastCat.text
 }
 
 // side adds the side rows of rec n.
@@ -824,12 +906,15 @@ func (s *scanner) side(n int32, cat category) {
 	case cat.args == opArgs && cat.kind == timeline.KindOp && (a.dims != nil || a.types != nil):
 		s.shape(n)
 	}
-	if len(a.collective) > 0 && (cat.kind == timeline.KindKernel || cat.kind == timeline.KindOp && bytes.Equal(e.name, commOp)) {
+	if !a.hasComm {
+		return
+	}
+	if c := &a.comm; len(c.collective) > 0 && (cat.kind == timeline.KindKernel || cat.kind == timeline.KindOp && bytes.Equal(e.name, commOp)) {
 		id := func(b []byte) timeline.StringID { return timeline.StringID(s.name(b)) }
-		r.comms = append(r.comms, timeline.Comm{Span: n, Collective: id(a.collective), DType: id(a.dtype), InElems: a.inElems,
-			OutElems: a.outElems, GroupSize: int32(min(max(a.groupSize, 0), 1<<31-1)), Group: id(a.group), GroupDesc: id(a.desc),
-			GroupRanks: id(a.ranks), Rank: small(a.rank), Src: small(a.src), Dst: small(a.dst), Seq: a.seq,
-			InSplits: id(a.inSplit), OutSplits: id(a.outSplit)})
+		r.comms = append(r.comms, timeline.Comm{Span: n, Collective: id(c.collective), DType: id(c.dtype), InElems: c.inElems,
+			OutElems: c.outElems, GroupSize: int32(min(max(c.groupSize, 0), 1<<31-1)), Group: id(c.group), GroupDesc: id(c.desc),
+			GroupRanks: id(c.ranks), Rank: small(c.rank), Src: small(c.src), Dst: small(c.dst), Seq: c.seq,
+			InSplits: id(c.inSplit), OutSplits: id(c.outSplit)})
 	}
 }
 
@@ -843,10 +928,19 @@ func small(v int64) int32 {
 // shape adds the shapes of rec n, unless they hold no number at all.
 func (s *scanner) shape(n int32) {
 	a := &s.arg
-	if !bytes.ContainsAny(a.dims, "0123456789") || s.shapes > maxShapes {
+	if !hasDigit(a.dims) || s.shapes > maxShapes {
 		return
 	}
 	s.res.shapes = append(s.res.shapes, timeline.Shape{Span: n, Dims: s.list(a.dims), Types: s.list(a.types), Concrete: s.list(a.conc)})
+}
+
+func hasDigit(b []byte) bool {
+	for _, c := range b {
+		if c-'0' <= 9 {
+			return true
+		}
+	}
+	return false
 }
 
 // list interns a JSON list in one spelling, a blank after each comma and none elsewhere.

@@ -1,0 +1,130 @@
+//go:build unix
+
+package torchprof
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpureport/fixtures/sim"
+	"gpureport/ingest"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var bigTrace []byte
+
+func big(tb testing.TB) []byte {
+	if bigTrace == nil {
+		var buf bytes.Buffer
+		if err := sim.WriteBig(&buf, 64<<20, sim.BigOptions{}); err != nil {
+			tb.Fatal(err)
+		}
+		bigTrace = buf.Bytes()
+	}
+	return bigTrace
+}
+
+func opener(b []byte) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+}
+
+// cpu gives the processor time of the whole process, which a busy machine disturbs less than the wall clock.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// perCPU reports bytes per second of processor time since start.
+func perCPU(b *testing.B, size int, start time.Duration) {
+	if d := cpu() - start; d > 0 {
+		b.ReportMetric(float64(size)*float64(b.N)/1e6/d.Seconds(), "MB/cpu-s")
+	}
+}
+
+func benchRead(b *testing.B, jobs int) {
+	data := big(b)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := cpu()
+	defer func() { perCPU(b, len(data), start) }()
+	for b.Loop() {
+		in := ingest.NewInput("rank0.json", opener(data), &ingest.Options{Jobs: jobs})
+		bl := ingest.NewBuilder(in, Format.Name)
+		if err := Format.Read(context.Background(), in, bl); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRead is the whole reader on one worker, without the final sort; compare with BenchmarkReadToken.
+func BenchmarkRead(b *testing.B) {
+	old := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(old)
+	benchRead(b, 1)
+}
+
+func BenchmarkRead2(b *testing.B) { benchRead(b, 2) }
+
+// BenchmarkReadToken is a bare loop over the tokens of the same bytes.
+func BenchmarkReadToken(b *testing.B) {
+	data := big(b)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := cpu()
+	defer func() { perCPU(b, len(data), start) }()
+	for b.Loop() {
+		d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		for {
+			if _, err := d.ReadToken(); err != nil {
+				if err == io.EOF {
+					break
+				}
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkScan is the scanner alone, in blocks.
+func BenchmarkScan(b *testing.B) {
+	data := big(b)
+	data = data[bytes.Index(data, eventsKey)+len(eventsKey)+3:]
+	b.SetBytes(int64(len(data)))
+	b.ResetTimer()
+	start := cpu()
+	defer func() { perCPU(b, len(data), start) }()
+	for b.Loop() {
+		s, res := newScanner(), result{}
+		for d := data; len(d) > 0 && !res.ended; d = d[res.consumed:] {
+			s.scan(d[:min(len(d), blockSize)], false, &res)
+		}
+	}
+}
+
+// BenchmarkFinish is the sort into columns.
+func BenchmarkFinish(b *testing.B) {
+	data := big(b)
+	b.SetBytes(int64(len(data)))
+	b.ResetTimer()
+	for b.Loop() {
+		b.StopTimer()
+		in := ingest.NewInput("rank0.json", opener(data), &ingest.Options{Jobs: 1})
+		bl := ingest.NewBuilder(in, Format.Name)
+		if err := Format.Read(context.Background(), in, bl); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		bl.Finish()
+	}
+}
