@@ -23,6 +23,12 @@ func (r *reducer) ledger(d *device) {
 		}
 	} else {
 		g.Window = timeline.Interval{Start: d.ops[0].start, End: maxEnd}
+		if w := r.opt.Window; !w.Empty() {
+			g.Window.Start, g.Window.End = max(g.Window.Start, w.Start), min(g.Window.End, w.End)
+			if g.Window.Empty() {
+				g.Window.End = g.Window.Start
+			}
+		}
 	}
 	lo, hi := min(d.ops[0].start, g.Window.Start), max(maxEnd, g.Window.End)
 	if d.ends != nil {
@@ -30,7 +36,7 @@ func (r *reducer) ledger(d *device) {
 	}
 	segs := r.sweep(d, lo, hi)
 	r.missing(segs, &g)
-	if r.first > 0 && d == r.biggest() {
+	if !r.red.Steps.First.Empty() && d == r.biggest() {
 		for _, s := range cut(segs, r.red.Steps.First) {
 			r.red.Steps.FirstOwners[s.Owner] += s.Dur
 		}
@@ -379,6 +385,19 @@ func (r *reducer) sortCollectives() {
 	})
 }
 
+// ranksOf reads the ranks of a group, each text once.
+func (r *reducer) ranksOf(id timeline.StringID) []int {
+	if r.groups == nil {
+		r.groups = map[timeline.StringID][]int{}
+	}
+	v, ok := r.groups[id]
+	if !ok {
+		v = parseRanks(r.tl.Names.Get(id))
+		r.groups[id] = v
+	}
+	return v
+}
+
 // collective reads one communication op: its own arguments, else those of the operator that launched it, else its name.
 func (r *reducer) collective(op *devOp) timeline.Collective {
 	tl := r.tl
@@ -408,7 +427,7 @@ func (r *reducer) collective(op *devOp) timeline.Collective {
 		c.DType = d
 	}
 	c.Group, c.GroupDesc, c.GroupSize, c.Seq = tl.Names.Get(a.Group), tl.Names.Get(a.GroupDesc), int(a.GroupSize), a.Seq
-	c.GroupRanks = parseRanks(tl.Names.Get(a.GroupRanks))
+	c.GroupRanks = r.ranksOf(a.GroupRanks)
 	if c.GroupRanks == nil || (c.GroupSize > 0 && len(c.GroupRanks) != c.GroupSize) {
 		c.GroupRanks = nil // abbreviated with "..." in large groups
 		for i := range r.p.Groups {

@@ -510,6 +510,9 @@ func (r *reducer) hostWindow() timeline.Interval {
 		return r.recorded
 	}
 	w := r.red.GPUs[0].Window
+	if u := r.opt.Window; !u.Empty() {
+		return w
+	}
 	for _, g := range r.red.GPUs[1:] {
 		w.Start, w.End = min(w.Start, g.Window.Start), max(w.End, g.Window.End)
 	}

@@ -154,3 +154,24 @@ func TestRealTraces(t *testing.T) {
 		})
 	}
 }
+
+func TestRealRanks(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(dataDir(t), "kineto-multirank/dlrm8/*"))
+	var reds []*timeline.Reduced
+	for _, f := range files {
+		reds = append(reds, reduceTrace(t, f)...)
+	}
+	job := Meet(reds, tables(t), Options{})
+	if len(job.Ranks) != 8 || len(job.Missing) != 0 || len(job.GPUs) != 8 {
+		t.Fatalf("%d ranks, %d GPUs, missing %v", len(job.Ranks), len(job.GPUs), job.Missing)
+	}
+	for i, r := range job.Ranks {
+		checkLedger(t, r)
+		if r.Process.Rank != i {
+			t.Errorf("rank %d at %d", r.Process.Rank, i)
+		}
+	}
+	for _, l := range Explain(job) {
+		t.Log(l)
+	}
+}

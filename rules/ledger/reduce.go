@@ -76,6 +76,8 @@ type reducer struct {
 	last    int
 	exposed []timeline.Interval
 	mm      map[mmKey]*mmGroup
+	groups  map[timeline.StringID][]int
+	wasCut  bool // by the window that the user asked for
 	mmOrder []*mmGroup
 	busy    []timeline.Interval // of the biggest device, made when asked for
 }

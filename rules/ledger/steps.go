@@ -31,6 +31,9 @@ func (r *reducer) findSteps() {
 	if s.How == "none" && len(r.devices) > 0 {
 		r.periodSteps()
 	}
+	if s.How != "none" {
+		r.cutSteps()
+	}
 	if s.How == "none" {
 		for _, d := range r.devices {
 			d.ends = nil
@@ -47,10 +50,41 @@ func (r *reducer) findSteps() {
 		for k := 0; k+1 < len(d.ends); k++ {
 			s.All = append(s.All, time.Duration(d.ends[k+1]-d.ends[k]))
 		}
-		if r.first > 0 {
+		if r.first > 0 && !r.wasCut {
 			s.First = timeline.Interval{Start: d.ends[0], End: d.ends[1]}
 		}
 	}
+}
+
+// cutSteps keeps the whole steps inside the window that the user asked for.
+func (r *reducer) cutSteps() {
+	w := r.opt.Window
+	if w.Empty() {
+		return
+	}
+	step := func(k int) timeline.Interval { // as the host or, without marks, the device has it
+		if d := r.biggest(); d != nil {
+			return timeline.Interval{Start: d.ends[k], End: d.ends[k+1]}
+		}
+		return r.host[k]
+	}
+	st := &r.red.Steps
+	first, last := r.first, r.last
+	for r.first < r.last && step(r.first).Start < w.Start {
+		r.first++
+	}
+	for r.last > r.first && step(r.last-1).End > w.End {
+		r.last--
+	}
+	if n := (r.first - first) + (last - r.last); n > 0 {
+		st.Dropped = append(st.Dropped, fmt.Sprintf("%d steps outside the window asked for", n))
+	}
+	if r.first == r.last {
+		*st = timeline.StepMarks{How: "none", Dropped: st.Dropped}
+		r.red.Notes = append(r.red.Notes, "no whole step lies in the window asked for")
+		r.host, r.index, r.first, r.last = nil, nil, 0, 0
+	}
+	r.wasCut = true
 }
 
 // biggest is the device with most ops.

@@ -1,0 +1,745 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"gpureport/ingest/timeline"
+)
+
+const (
+	// spreadMin is the difference of arrivals below which nobody was late: two kernels of one launch differ by so much.
+	spreadMin = 10_000
+	// clockMax is how far apart the ends of symmetric collectives may lie, systematically, on one clock.
+	clockMax = 100_000
+	// inferMin is how many instances a single rank needs before it may divide.
+	inferMin = 5
+	// maxBlame is how often a wait is followed to the rank that the late rank waited for.
+	maxBlame = 3
+)
+
+// Meet brings the reductions of one input together: it takes one run, divides its collectives into waiting for a late rank and moving
+// data, and says what late ranks were doing meanwhile. It changes the reductions of the run it takes and may be called again on them.
+func Meet(reds []*timeline.Reduced, t *Tables, opt Options) *Job {
+	chosen, others := chooseRun(reds)
+	j := newJob(chosen, others)
+	m := &meeting{job: j, t: t}
+	m.reset()
+	m.clocks()
+	m.match()
+	m.infer()
+	m.divide()
+	m.blame()
+	m.culprits()
+	return j
+}
+
+// member is one collective of one rank, in the making of an instance.
+type member struct {
+	rank int // position in Job.Ranks
+	col  int // index in Collectives
+}
+
+// instance is one collective on all its ranks.
+type instance struct {
+	members []member
+	culprit int // index in members of the last to arrive
+	latest  timeline.Time
+	first   timeline.Time
+}
+
+type meeting struct {
+	job       *Job
+	t         *Tables
+	domain    []int // clock of each rank; ranks of one domain may be compared
+	refused   map[string]int64
+	keys      map[groupID]string
+	instances []instance
+	waits     [][][]waitPiece // by rank and GPU, sorted
+}
+
+// waitPiece is a piece of a GPU's window that waited for a late rank, and which collective waited.
+type waitPiece struct {
+	timeline.Interval
+	col int
+}
+
+// reset takes back what an earlier meeting divided.
+func (m *meeting) reset() {
+	for _, r := range m.job.Ranks {
+		for i := range r.Collectives {
+			c := &r.Collectives[i]
+			c.Split, c.PeerWaitNS, c.TransferNS, c.ExposedWaitNS, c.ExposedTransferNS, c.Culprit, c.Latest = 0, 0, 0, 0, 0, -1, 0
+		}
+		for gi := range r.GPUs {
+			g := &r.GPUs[gi]
+			if g.Owners[timeline.CommPeerWait] == 0 && g.Owners[timeline.CommTransfer] == 0 {
+				continue
+			}
+			out := g.Segments[:0]
+			for _, s := range g.Segments {
+				if s.Owner == timeline.CommPeerWait || s.Owner == timeline.CommTransfer {
+					s.Owner, s.Sub = timeline.CommUndivided, timeline.SubNone
+				}
+				out = push(out, s, true)
+			}
+			g.Segments = out
+			account(g)
+		}
+	}
+	m.refused, m.keys = map[string]int64{}, map[groupID]string{}
+}
+
+func (m *meeting) col(x member) *timeline.Collective {
+	return &m.job.Ranks[x.rank].Collectives[x.col]
+}
+
+// traceHandler is how tensorboard_trace_handler names files: host, process, time.
+var traceHandler = regexp.MustCompile(`^(.+)_\d+\.\d{10,}\.pt\.trace\.json`)
+
+// clocks gives each rank its clock: one a host, by what the file states or is named. Ranks that tell no host share one.
+func (m *meeting) clocks() {
+	id := map[string]int{}
+	for _, r := range m.job.Ranks {
+		h := r.Process.Host
+		if h == "" {
+			if f := traceHandler.FindStringSubmatch(path.Base(r.Path)); f != nil {
+				h = f[1]
+			}
+		}
+		if _, ok := id[h]; !ok {
+			id[h] = len(id)
+		}
+		m.domain = append(m.domain, id[h])
+	}
+}
+
+// groupID tells communicators of one rank apart without reading their ranks again.
+type groupID struct {
+	name, desc string
+	first      *int
+	n, size    int
+}
+
+// groupKey names a communicator so that its members agree on it.
+func (m *meeting) groupKey(c *timeline.Collective) string {
+	id := groupID{name: c.Group, desc: c.GroupDesc, n: len(c.GroupRanks), size: c.GroupSize}
+	if id.n > 0 {
+		id.first = &c.GroupRanks[0]
+	}
+	if k, ok := m.keys[id]; ok {
+		return k
+	}
+	var b strings.Builder
+	b.WriteString(c.Group)
+	b.WriteByte(0)
+	for _, r := range c.GroupRanks {
+		b.WriteString(strconv.Itoa(r))
+		b.WriteByte(',')
+	}
+	if c.GroupRanks == nil {
+		b.WriteString(strconv.Itoa(c.GroupSize))
+		b.WriteString(c.GroupDesc)
+	}
+	m.keys[id] = b.String()
+	return m.keys[id]
+}
+
+// lane is the collectives of one group on one GPU of one rank, in order.
+type lane struct {
+	rank int
+	cols []int32
+}
+
+type laneKey struct {
+	group string
+	gpu   int
+}
+
+// match finds the instances whose every member is here and divides them.
+func (m *meeting) match() {
+	groups := map[string][]lane{}
+	var order []string
+	for ri, r := range m.job.Ranks {
+		last := map[laneKey]int{} // position of the lane of this rank and GPU
+		for ci := range r.Collectives {
+			c := &r.Collectives[ci]
+			key := m.groupKey(c)
+			if c.Primitive == "send-recv" {
+				lo, hi := min(r.Process.Rank, c.Peer), max(r.Process.Rank, c.Peer)
+				if lo < 0 {
+					continue
+				}
+				key = fmt.Sprintf("p2p %s %d %d", c.Group, lo, hi)
+			}
+			at := laneKey{key, c.GPU}
+			i, ok := last[at]
+			if !ok {
+				if groups[key] == nil {
+					order = append(order, key)
+				}
+				i = len(groups[key])
+				groups[key] = append(groups[key], lane{rank: ri})
+				last[at] = i
+			}
+			groups[key][i].cols = append(groups[key][i].cols, int32(ci))
+		}
+	}
+	for _, key := range order {
+		lanes := groups[key]
+		if m.complete(lanes) {
+			m.align(lanes)
+		}
+	}
+	// What cannot be compared is said once.
+	var keys []string
+	for k := range m.refused {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		m.job.Problems = append(m.job.Problems, timeline.Problem{Code: "run/clocks-differ", Severity: timeline.Info, Message: k, Count: m.refused[k]})
+	}
+}
+
+// complete tells whether every member of a group is among the lanes.
+func (m *meeting) complete(lanes []lane) bool {
+	if len(lanes) < 2 {
+		return false
+	}
+	c := m.col(member{lanes[0].rank, int(lanes[0].cols[0])})
+	if c.Primitive == "send-recv" {
+		return true // the pair is the group
+	}
+	if c.GroupRanks != nil {
+		have := map[int]bool{}
+		for _, l := range lanes {
+			have[m.job.Ranks[l.rank].Process.Rank] = true
+		}
+		for _, r := range c.GroupRanks {
+			if !have[r] {
+				return false
+			}
+		}
+		return len(lanes) == len(c.GroupRanks)
+	}
+	if c.GroupSize > 0 {
+		return len(lanes) == c.GroupSize
+	}
+	// Nothing says how large the group is: the whole world, if it is known and here.
+	return m.job.World > 0 && len(lanes) == m.job.World && len(m.job.Missing) == 0
+}
+
+// align matches the instances of one group over its ranks.
+func (m *meeting) align(lanes []lane) {
+	base := m.bySeq(lanes)
+	if base == nil {
+		base = m.byOrder(lanes)
+	}
+	var found []instance
+	for _, in := range base {
+		if inst, ok := m.instance(in); ok {
+			found = append(found, inst)
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	if why := m.comparable(lanes, found); why != "" {
+		m.refused[why] += int64(len(found))
+		return
+	}
+	m.instances = append(m.instances, found...)
+}
+
+// bySeq matches by sequence number; nil where some collective has none.
+func (m *meeting) bySeq(lanes []lane) [][]member {
+	type key struct {
+		seq int64
+		nth int // several kernels may carry one number
+	}
+	var order []key
+	by := map[key][]member{}
+	for _, l := range lanes {
+		nth := map[int64]int{}
+		for _, ci := range l.cols {
+			c := m.col(member{l.rank, int(ci)})
+			if c.Seq < 0 {
+				return nil
+			}
+			k := key{c.Seq, nth[c.Seq]}
+			nth[c.Seq]++
+			if by[k] == nil {
+				order = append(order, k)
+			}
+			by[k] = append(by[k], member{l.rank, int(ci)})
+		}
+	}
+	out := [][]member{}
+	for _, k := range order {
+		if len(by[k]) == len(lanes) {
+			out = append(out, by[k])
+		}
+	}
+	return out
+}
+
+// byOrder matches by order: directly where the sequences of (primitive, bytes) are equal, else along the time they share, as the
+// members of one collective must run at the same time. Each rank is aligned with the first one; instances missing on any are dropped.
+func (m *meeting) byOrder(lanes []lane) [][]member {
+	ref := lanes[0]
+	n := len(ref.cols)
+	out := make([][]member, n)
+	for i, ci := range ref.cols {
+		out[i] = append(out[i], member{ref.rank, int(ci)})
+	}
+	same := func(a, b *timeline.Collective) bool { return a.Primitive == b.Primitive && a.Bytes == b.Bytes }
+	meets := func(a, b *timeline.Collective) bool { return a.Start < b.End && b.Start < a.End }
+	for _, l := range lanes[1:] {
+		equal := len(l.cols) == n
+		for i := 0; equal && i < n; i++ {
+			equal = same(m.col(member{ref.rank, int(ref.cols[i])}), m.col(member{l.rank, int(l.cols[i])}))
+		}
+		if equal {
+			// Recordings that began a step apart have equal sequences too: then the pairs do not run together.
+			apart := 0
+			for i := 0; i < n; i++ {
+				if !meets(m.col(member{ref.rank, int(ref.cols[i])}), m.col(member{l.rank, int(l.cols[i])})) {
+					apart++
+				}
+			}
+			if 2*apart <= n {
+				for i := 0; i < n; i++ {
+					out[i] = append(out[i], member{l.rank, int(l.cols[i])})
+				}
+				continue
+			}
+		}
+		for i, k := 0, 0; i < n && k < len(l.cols); {
+			a, b := m.col(member{ref.rank, int(ref.cols[i])}), m.col(member{l.rank, int(l.cols[k])})
+			switch {
+			case meets(a, b) && same(a, b):
+				out[i] = append(out[i], member{l.rank, int(l.cols[k])})
+				i++
+				k++
+			case a.End <= b.End:
+				i++
+			default:
+				k++
+			}
+		}
+	}
+	full := out[:0]
+	for _, in := range out {
+		if len(in) == len(lanes) {
+			full = append(full, in)
+		}
+	}
+	return full
+}
+
+// instance makes an instance of members whose kernels agree; not ok where they cannot be one collective.
+func (m *meeting) instance(members []member) (instance, bool) {
+	in := instance{members: members, first: math.MaxInt64, latest: math.MinInt64}
+	c0 := m.col(members[0])
+	end := timeline.Time(math.MaxInt64)
+	for i, x := range members {
+		c := m.col(x)
+		if c.Primitive != c0.Primitive {
+			return in, false
+		}
+		if c.Start > in.latest || (c.Start == in.latest && m.job.Ranks[x.rank].Process.Rank < m.job.Ranks[members[in.culprit].rank].Process.Rank) {
+			in.latest, in.culprit = c.Start, i
+		}
+		in.first = min(in.first, c.Start)
+		end = min(end, c.End)
+	}
+	if !m.t.Symmetric(c0.Primitive) && c0.Primitive != "send-recv" {
+		return in, false
+	}
+	// Nobody can finish before the last one came.
+	return in, end >= in.latest-clockMax
+}
+
+// comparable says why the clocks of the lanes' ranks may not be compared; "" if they may. Ends tell: nobody can finish before the last
+// rank has arrived, so on one clock the members of symmetric collectives end together.
+func (m *meeting) comparable(lanes []lane, found []instance) string {
+	dom := m.domain[lanes[0].rank]
+	for _, l := range lanes[1:] {
+		if m.domain[l.rank] != dom {
+			return "collectives between hosts are not divided: the clocks of their hosts may differ by more than the waits"
+		}
+	}
+	off := map[int][]int64{}
+	for _, in := range found {
+		if m.col(in.members[0]).Primitive == "send-recv" {
+			continue
+		}
+		ends := make([]int64, len(in.members))
+		for i, x := range in.members {
+			ends[i] = int64(m.col(x).End)
+		}
+		mid := median(slices.Clone(ends))
+		for i, x := range in.members {
+			off[x.rank] = append(off[x.rank], ends[i]-mid)
+		}
+	}
+	lo, hi, rho := int64(math.MaxInt64), int64(math.MinInt64), int64(0)
+	for _, l := range lanes {
+		d := off[l.rank]
+		if len(d) == 0 {
+			continue
+		}
+		o := median(slices.Clone(d))
+		lo, hi = min(lo, o), max(hi, o)
+		dev := make([]int64, len(d))
+		for i, v := range d {
+			dev[i] = max(v-o, o-v)
+		}
+		rho = max(rho, median(dev)*14826/10000)
+	}
+	if hi > lo && hi-lo > max(clockMax, 3*rho) {
+		return "collectives are not divided: the clocks of the ranks differ, their kernels end apart by more than 100 us each time"
+	}
+	return ""
+}
+
+// median of v, which it sorts; the lower of two.
+func median(v []int64) int64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[(len(v)-1)/2]
+}
+
+// split books one collective as divided at t: waiting before, moving after.
+func split(c *timeline.Collective, at timeline.Time, conf timeline.Confidence, exposed []timeline.Interval) {
+	at = min(max(at, c.Start), c.End)
+	c.Split = conf
+	c.PeerWaitNS, c.TransferNS = int64(at-c.Start), int64(c.End-at)
+	c.ExposedWaitNS, c.ExposedTransferNS = 0, 0
+	for _, iv := range exposed[c.Exposed0 : c.Exposed0+c.ExposedN] {
+		w := max(0, int64(min(iv.End, at)-iv.Start))
+		c.ExposedWaitNS += w
+		c.ExposedTransferNS += int64(iv.Dur()) - w
+	}
+}
+
+// sizeKey is what durations are compared over.
+type sizeKey struct {
+	primitive, group, name string
+}
+
+// infer divides what one rank shows alone: for its size, a collective that takes longer than the quick ones of its kind waited.
+func (m *meeting) infer() {
+	for _, in := range m.instances {
+		for _, x := range in.members {
+			c := m.col(x)
+			split(c, in.latest, timeline.Measured, m.job.Ranks[x.rank].Exposed)
+			c.Culprit, c.Latest = m.job.Ranks[in.members[in.culprit].rank].Process.Rank, in.latest
+		}
+	}
+	for _, r := range m.job.Ranks {
+		by := map[sizeKey][]int{}
+		var order []sizeKey
+		for i := range r.Collectives {
+			c := &r.Collectives[i]
+			if c.Split != timeline.NoConfidence || !m.t.Symmetric(c.Primitive) || c.GroupSize == 1 {
+				continue
+			}
+			k := sizeKey{c.Primitive, m.groupKey(c), ""}
+			if c.Bytes < 0 {
+				k.name = c.Name
+			}
+			if by[k] == nil {
+				order = append(order, k)
+			}
+			by[k] = append(by[k], i)
+		}
+		for _, k := range order {
+			if len(by[k]) >= inferMin {
+				inferKind(r, by[k])
+			}
+		}
+	}
+}
+
+// inferKind divides the collectives of one kind and group by the time that their size needs at most.
+func inferKind(r *timeline.Reduced, cols []int) {
+	type size struct {
+		bytes int64
+		durs  []int64
+		d     float64
+	}
+	idx := map[int64]int{}
+	var sizes []size
+	for _, i := range cols {
+		c := &r.Collectives[i]
+		k, ok := idx[c.Bytes]
+		if !ok {
+			k = len(sizes)
+			idx[c.Bytes] = k
+			sizes = append(sizes, size{bytes: c.Bytes})
+		}
+		sizes[k].durs = append(sizes[k].durs, int64(c.End-c.Start))
+	}
+	sort.Slice(sizes, func(a, b int) bool { return sizes[a].bytes < sizes[b].bytes })
+	for i := range sizes {
+		slices.Sort(sizes[i].durs)
+		sizes[i].d = float64(sizes[i].durs[(len(sizes[i].durs)-1)/10])
+	}
+	// A larger message takes no less time and moves at no lower rate, a quarter allowed.
+	best := make([]float64, len(sizes))
+	up := math.Inf(1)
+	for i := len(sizes) - 1; i >= 0; i-- {
+		up = min(up, sizes[i].d)
+		best[i] = min(sizes[i].d, 1.25*up)
+	}
+	rate := math.Inf(1) // least ns a byte of smaller messages
+	for i := range sizes {
+		if b := float64(sizes[i].bytes); b > 0 {
+			best[i] = min(best[i], 1.25*rate*b)
+			rate = min(rate, sizes[i].d/b)
+		}
+	}
+	lim := map[int64]int64{}
+	for i := range sizes {
+		lim[sizes[i].bytes] = int64(best[i])
+	}
+	for _, i := range cols {
+		c := &r.Collectives[i]
+		move := min(int64(c.End-c.Start), lim[c.Bytes])
+		split(c, c.End-timeline.Time(move), timeline.Inferred, r.Exposed)
+	}
+}
+
+// divide rewrites the communication of every ledger: waiting wins over moving, moving over what is not divided.
+func (m *meeting) divide() {
+	m.waits = make([][][]waitPiece, len(m.job.Ranks))
+	for ri, r := range m.job.Ranks {
+		m.waits[ri] = make([][]waitPiece, len(r.GPUs))
+		byGPU := make([][]int, len(r.GPUs))
+		for i := range r.Collectives {
+			if c := &r.Collectives[i]; c.Split != timeline.NoConfidence {
+				byGPU[c.GPU] = append(byGPU[c.GPU], i)
+			}
+		}
+		for gi := range r.GPUs {
+			if len(byGPU[gi]) == 0 {
+				continue
+			}
+			g := &r.GPUs[gi]
+			wait := make([]timeline.Segment, 0, len(byGPU[gi]))
+			move := make([]timeline.Segment, 0, len(byGPU[gi]))
+			which := make([]int, 0, len(byGPU[gi])) // collective of each wait segment
+			wEnd, mEnd := timeline.Time(math.MinInt64), timeline.Time(math.MinInt64)
+			for _, i := range byGPU[gi] {
+				c := &r.Collectives[i]
+				at := c.Start + timeline.Time(c.PeerWaitNS)
+				sub := timeline.SubNone
+				if c.Primitive == "send-recv" {
+					sub = timeline.SubPipelineBubble
+				}
+				if a := max(c.Start, wEnd); a < at {
+					wait = append(wait, timeline.Segment{Start: a, Dur: int64(at - a), Row: c.Row, Owner: timeline.CommPeerWait, Sub: sub})
+					which = append(which, i)
+					wEnd = at
+				}
+			}
+			// Moves begin at the split points, which need not be in order.
+			moves := slices.Clone(byGPU[gi])
+			start := func(i int) timeline.Time { return r.Collectives[i].Start + timeline.Time(r.Collectives[i].PeerWaitNS) }
+			sort.SliceStable(moves, func(a, b int) bool { return start(moves[a]) < start(moves[b]) })
+			for _, i := range moves {
+				c := &r.Collectives[i]
+				if a := max(start(i), mEnd); a < c.End {
+					move = append(move, timeline.Segment{Start: a, Dur: int64(c.End - a), Row: c.Row, Owner: timeline.CommTransfer})
+					mEnd = c.End
+				}
+			}
+			m.waits[ri][gi] = rewrite(g, under(wait, move), which)
+			account(g)
+		}
+	}
+}
+
+// rewrite gives the undivided communication of a ledger to the layers, and says which pieces are waits. which names the collective of each
+// wait in layers, in order.
+func rewrite(g *timeline.GPULedger, layers []timeline.Segment, which []int) []waitPiece {
+	var pieces []waitPiece
+	out := make([]timeline.Segment, 0, len(g.Segments)+len(layers))
+	k, w := 0, 0 // w: waits before layers[k]
+	for _, s := range g.Segments {
+		if s.Owner != timeline.CommUndivided {
+			out = append(out, s)
+			continue
+		}
+		at, end := s.Start, segEnd(&s)
+		for k < len(layers) && segEnd(&layers[k]) <= at {
+			if layers[k].Owner == timeline.CommPeerWait {
+				w++
+			}
+			k++
+		}
+		wi := w
+		for i := k; at < end; i++ {
+			if i == len(layers) || layers[i].Start >= end {
+				out = push(out, timeline.Segment{Start: at, Dur: int64(end - at), Row: s.Row, Owner: s.Owner, Sub: s.Sub}, true)
+				break
+			}
+			l := &layers[i]
+			if l.Start > at {
+				out = push(out, timeline.Segment{Start: at, Dur: int64(l.Start - at), Row: s.Row, Owner: s.Owner, Sub: s.Sub}, true)
+				at = l.Start
+			}
+			to := min(segEnd(l), end)
+			out = push(out, timeline.Segment{Start: at, Dur: int64(to - at), Row: l.Row, Owner: l.Owner, Sub: l.Sub}, true)
+			if l.Owner == timeline.CommPeerWait {
+				pieces = append(pieces, waitPiece{timeline.Interval{Start: at, End: to}, which[wi]})
+				wi++
+			}
+			at = to
+		}
+	}
+	g.Segments = slices.Clip(out)
+	return pieces
+}
+
+type waitKey struct {
+	culprit int
+	owner   timeline.Owner
+	sub     timeline.Sub
+	conf    timeline.Confidence
+}
+
+// blame copies, for every piece of waiting, what the late rank did meanwhile.
+func (m *meeting) blame() {
+	sum := map[waitKey]int64{}
+	byRank := map[int]int{}
+	for i, r := range m.job.Ranks {
+		if r.Process.Rank >= 0 {
+			byRank[r.Process.Rank] = i
+		}
+	}
+	late := map[[2]int]member{} // (rank position, collective) -> the culprit's side of it
+	for _, in := range m.instances {
+		for _, x := range in.members {
+			late[[2]int{x.rank, x.col}] = in.members[in.culprit]
+		}
+	}
+	var follow func(ri int, p waitPiece, depth int)
+	follow = func(ri int, p waitPiece, depth int) {
+		r := m.job.Ranks[ri]
+		c := &r.Collectives[p.col]
+		x, ok := late[[2]int{ri, p.col}]
+		if !ok {
+			sum[waitKey{-1, timeline.UnknownOwner, timeline.SubNone, c.Split}] += int64(p.Dur())
+			return
+		}
+		cr := m.job.Ranks[x.rank]
+		gi := cr.Collectives[x.col].GPU
+		num := cr.Process.Rank
+		segs := cr.GPUs[gi].Segments
+		at := p.Start
+		k := sort.Search(len(segs), func(i int) bool { return segEnd(&segs[i]) > at })
+		put := func(o timeline.Owner, u timeline.Sub, d int64) {
+			if d > 0 {
+				sum[waitKey{num, o, u, timeline.Measured}] += d
+			}
+		}
+		for ; at < p.End && k < len(segs) && segs[k].Start < p.End; k++ {
+			s := &segs[k]
+			if s.Start > at {
+				put(timeline.UnknownOwner, timeline.SubNone, int64(s.Start-at)) // before the culprit's window
+				at = s.Start
+			}
+			to := min(segEnd(s), p.End)
+			if s.Owner == timeline.CommPeerWait && depth < maxBlame {
+				m.through(x.rank, gi, timeline.Interval{Start: at, End: to}, func(q waitPiece) { follow(x.rank, q, depth+1) })
+			} else {
+				put(s.Owner, s.Sub, int64(to-at))
+			}
+			at = to
+		}
+		put(timeline.UnknownOwner, timeline.SubNone, int64(p.End-at))
+	}
+	for ri := range m.waits {
+		for gi := range m.waits[ri] {
+			for _, p := range m.waits[ri][gi] {
+				follow(ri, p, 1)
+			}
+		}
+	}
+	for k, d := range sum {
+		m.job.Waits = append(m.job.Waits, Wait{Culprit: k.culprit, Owner: k.owner, Sub: k.sub, DurNS: d, Conf: k.conf})
+	}
+	sort.Slice(m.job.Waits, func(i, j int) bool {
+		a, b := &m.job.Waits[i], &m.job.Waits[j]
+		switch {
+		case a.DurNS != b.DurNS:
+			return a.DurNS > b.DurNS
+		case a.Culprit != b.Culprit:
+			return a.Culprit < b.Culprit
+		case a.Owner != b.Owner:
+			return a.Owner < b.Owner
+		case a.Sub != b.Sub:
+			return a.Sub < b.Sub
+		}
+		return a.Conf < b.Conf
+	})
+}
+
+// through gives the waits of one GPU inside iv, cut to it; together they cover a piece that the ledger calls waiting.
+func (m *meeting) through(ri, gi int, iv timeline.Interval, f func(waitPiece)) {
+	w := m.waits[ri][gi]
+	for k := sort.Search(len(w), func(i int) bool { return w[i].End > iv.Start }); k < len(w) && w[k].Start < iv.End; k++ {
+		p := w[k]
+		p.Start, p.End = max(p.Start, iv.Start), min(p.End, iv.End)
+		f(p)
+	}
+}
+
+// culprits counts who arrived last where others waited for it.
+func (m *meeting) culprits() {
+	by := map[int]*Culprit{}
+	get := func(rank int) *Culprit {
+		if by[rank] == nil {
+			by[rank] = &Culprit{Rank: rank}
+		}
+		return by[rank]
+	}
+	for _, in := range m.instances {
+		var wait int64
+		for _, x := range in.members {
+			wait += m.col(x).ExposedWaitNS
+		}
+		if wait == 0 || in.latest-in.first < spreadMin {
+			continue
+		}
+		for i, x := range in.members {
+			c := get(m.job.Ranks[x.rank].Process.Rank)
+			c.Of++
+			if i == in.culprit {
+				c.Last++
+				c.WaitNS += wait
+			}
+		}
+	}
+	for _, c := range by {
+		m.job.Culprits = append(m.job.Culprits, *c)
+	}
+	sort.Slice(m.job.Culprits, func(i, j int) bool {
+		a, b := &m.job.Culprits[i], &m.job.Culprits[j]
+		if a.WaitNS != b.WaitNS {
+			return a.WaitNS > b.WaitNS
+		}
+		return a.Rank < b.Rank
+	})
+}
