@@ -201,8 +201,8 @@ func TestFormat(t *testing.T) {
 		u    unit.Unit
 		want string
 	}{
-		{0, unit.Frac, "0"}, {0.0005, unit.Frac, "<0.1 %"}, {0.04123, unit.Frac, "4.1 %"}, {0.0996, unit.Frac, "10 %"}, {0.31, unit.Frac, "31 %"},
-		{0.09949, unit.Frac, "9.9 %"}, {1.3, unit.Frac, "130 %"}, {-0.02, unit.Frac, "-2.0 %"},
+		{0, unit.Frac, "0 %"}, {0.0005, unit.Frac, "<0.1 %"}, {0.04123, unit.Frac, "4.1 %"}, {0.0996, unit.Frac, "10 %"}, {0.31, unit.Frac, "31 %"},
+		{0.09949, unit.Frac, "9.9 %"}, {1.3, unit.Frac, "130 %"}, {-0.02, unit.Frac, "-2.0 %"}, {-0.0004, unit.Frac, ">-0.1 %"},
 		{0.0912, unit.Second, "91 ms"}, {0.0020, unit.Second, "2.0 ms"}, {0.9996, unit.Second, "1.0 s"}, {1.93, unit.Second, "1.9 s"},
 		{0.148, unit.Second, "150 ms"}, {41, unit.Second, "41 s"}, {300, unit.Second, "300 s"}, {1800, unit.Second, "30 min"}, {5e-6, unit.Second, "5.0 µs"},
 		{3e-9, unit.Second, "3.0 ns"}, {0, unit.Second, "0 s"},

@@ -54,7 +54,7 @@ func TestOutcomes(t *testing.T) {
 		gpus, busy float64
 		want, says string
 	}{
-		{2, 0.5, "finding", "s"}, {2, 0, "pass", "0 (share of the window busy), limit 0"},
+		{2, 0.5, "finding", "s"}, {2, 0, "pass", "0\u00a0% (share of the window busy), limit 0\u00a0%"},
 		{1, 0.5, "not-asked", "Not asked: 1 (GPUs of the run), limit 1"}, {1, -1, "not-asked", "Not asked: 1 (GPUs of the run), limit 1"},
 		{-1, 0.5, "unknown", "Not answered: not derived (run.gpus_count)"}, {2, -1, "unknown", "Not answered: not derived (gpu.busy_frac)"},
 		{-1, 0, "unknown", "Not answered: not derived (run.gpus_count)"}, {-1, -1, "unknown", "Not answered: not derived (run.gpus_count, gpu.busy_frac)"},

@@ -68,9 +68,11 @@ func FormatFrac(v float64) string {
 	p := v * 100
 	switch a := math.Abs(p); {
 	case a == 0:
-		return "0"
+		return "0" + nbsp + "%" // a sentence needs the unit: waited 0 % of the window
 	case a < 0.1 && p > 0:
 		return "<0.1" + nbsp + "%"
+	case a < 0.1:
+		return ">-0.1" + nbsp + "%"
 	case math.Round(a*10)/10 < 10:
 		return strconv.FormatFloat(p, 'f', 1, 64) + nbsp + "%"
 	}
