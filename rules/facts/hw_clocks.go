@@ -43,6 +43,16 @@ var Throttle = &Deriver{Name: "throttle",
 	Gives: []*Decl{gpuPowerCap, gpuSWThermal, gpuHWThermal, gpuPowerBrake, gpuThrottled, gpuAppClocks, gpuLoad},
 	Run:   func(p *Pass) { p.eachGPU(p.throttleOf) }}
 
+// minLoad is how many samples under load a statement about them needs: a snapshot proves nothing.
+const minLoad = 3
+
+func tooIdle(n int) string {
+	if n == 0 {
+		return "no sample shows the GPU under load (50 % utilisation or more)"
+	}
+	return fmt.Sprintf("only %d of the samples show the GPU under load (50 %% utilisation or more): this needs %d", n, minLoad)
+}
+
 // load is the readings under load of one card.
 type load struct {
 	util *timeline.Series
@@ -87,8 +97,8 @@ func (p *Pass) throttleOf(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.R
 		return
 	}
 	p.Set(gpuLoad, sub, p.sampled(l.util, float64(l.n)))
-	if l.n == 0 {
-		p.missAll(sub, "no sample shows the GPU under load (50 % utilisation or more)", all...)
+	if l.n < minLoad {
+		p.missAll(sub, tooIdle(l.n), all...)
 		return
 	}
 	bits := p.series(c, timeline.Reasons)
@@ -223,7 +233,7 @@ var (
 	gpuHealthyFrom = &Decl{ID: "gpu.clock_healthy_from", Doc: "Where the healthy clock comes from: own samples, peers, data sheet.", Unit: unit.Text, Per: GPU, Capture: "C2"}
 	gpuClockBound  = &Decl{ID: "gpu.clock_bound_frac", Doc: "Share of the GPU's analysed window in matrix, convolution and attention kernels, whose speed follows the SM clock.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
-	gpuSaveHeat = &Decl{ID: "gpu.save_thermal_frac", Doc: "Step time that healthy clocks could return at most where heat cut them: throttled share x clock-bound share x clock lost.",
+	gpuSaveHeat = &Decl{ID: "gpu.save_thermal_frac", Doc: "Step time that healthy clocks could return at most where heat cut them: clock-bound share x clock lost, around the traced window if the log covers it.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	gpuSaveBrake = &Decl{ID: "gpu.save_power_brake_frac", Doc: "Step time that healthy clocks could return at most where an outside signal cut them.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
@@ -281,7 +291,7 @@ func (p *Pass) peerClocks() (out []peerClock) {
 func (p *Pass) clockUnderLoad(c *Card) ([]float64, bool) {
 	l := p.loadOf(c)
 	s := p.series(c, timeline.ClockSM)
-	if l.n == 0 || s == nil {
+	if l.n < minLoad || s == nil {
 		return nil, false
 	}
 	var f []float64
@@ -290,7 +300,7 @@ func (p *Pass) clockUnderLoad(c *Card) ([]float64, bool) {
 			f = append(f, s.Value[j])
 		}
 	}
-	return f, len(f) > 0
+	return f, len(f) >= minLoad
 }
 
 func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClock) {
@@ -308,7 +318,10 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 		if p.series(c, timeline.SMBusy) == nil {
 			why = p.noMetric(c, "utilisation")
 		} else if p.series(c, timeline.ClockSM) != nil {
-			why = "no SM clock reading lies beside a sample under load (50 % utilisation or more)"
+			why = tooIdle(p.loadOf(c).n)
+			if p.loadOf(c).n >= minLoad {
+				why = "no SM clock reading lies beside the samples under load"
+			}
 		}
 		p.missAll(sub, why, gpuClock, gpuPeers, gpuVsSpec, gpuVsMax, gpuClockSpread, gpuHotClock, gpuHealthyFrom)
 		p.missAll(sub, why, saves...)
@@ -365,8 +378,8 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 		p.missAll(sub, noTrace+", so the share of kernels that follow the clock is not known", saves...)
 		return
 	}
-	cost := func(d *Decl, now, ref, share float64) {
-		v := p.sampled(s, min(1, max(0, bound.Num*share*(1-now/ref))))
+	cost := func(d *Decl, lost float64) {
+		v := p.sampled(s, min(1, max(0, bound.Num*lost)))
 		v.Conf = timeline.Inferred // the clock is sampled, the share is the trace's
 		p.Set(d, sub, v)
 	}
@@ -380,33 +393,32 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 			}
 			total += v.Num
 		}
-		slow := p.throttledClock(c, s, mask)
 		switch {
 		case total == 0:
-			p.Set(d, sub, p.sampled(s, 0))
-		case slow == 0:
+			cost(d, 0)
+		case p.throttledClock(c, s, mask) == 0:
 			p.Miss(d, sub, "no SM clock reading lies beside a throttled sample")
 		case healthy <= 0:
 			p.Miss(d, sub, why)
 		default:
-			cost(d, slow, healthy, min(1, total))
+			cost(d, p.clockLost(c, s, mask, healthy, l.Window))
 		}
 	}
 	cut(gpuSaveHeat, reasonSWThermal|reasonHWThermal, gpuSWThermal, gpuHWThermal)
 	cut(gpuSaveBrake, reasonPowerBrake, gpuPowerBrake)
 	switch {
 	case peerOK:
-		cost(gpuSaveCap, clock, max(clock, peer), 1)
+		cost(gpuSaveCap, 1-clock/max(clock, peer))
 	case specOK:
-		cost(gpuSaveCap, clock, max(clock, spec), 1)
+		cost(gpuSaveCap, 1-clock/max(clock, spec))
 	default:
 		p.Miss(gpuSaveCap, sub, specWhy+", and no other GPU of its model was logged under load")
 	}
 	switch {
 	case specOK:
-		cost(gpuSaveLocked, clock, max(clock, spec), 1)
+		cost(gpuSaveLocked, 1-clock/max(clock, spec))
 	case limitOK:
-		cost(gpuSaveLocked, clock, max(clock, limit), 1)
+		cost(gpuSaveLocked, 1-clock/max(clock, limit))
 	default:
 		p.Miss(gpuSaveLocked, sub, specWhy+", and "+p.noMetric(c, "the highest SM clock"))
 	}
@@ -454,6 +466,38 @@ func (p *Pass) throttledClock(c *Card, s *timeline.Series, mask uint64) float64 
 		return 0
 	}
 	return mean(f)
+}
+
+// around is how far from the traced window a clock reading may lie to speak of it: traces last seconds, logs read once a second.
+const around = timeline.Time(5e9)
+
+// clockLost is the mean share of the healthy clock that the reasons took, over the samples under load: of those around the traced
+// window if the log shows at least three there, for throttling comes and goes, else of the whole log.
+func (p *Pass) clockLost(c *Card, s *timeline.Series, mask uint64, healthy float64, traced timeline.Interval) float64 {
+	bits := p.series(c, timeline.Reasons)
+	beside := p.paired(s, bits)
+	var all, near []float64
+	for _, j := range p.under(p.loadOf(c), s) {
+		k := beside[j]
+		if k < 0 {
+			continue
+		}
+		lost := 0.0
+		if uint64(math.Round(bits.Value[k]))&mask != 0 {
+			lost = max(0, 1-s.Value[j]/healthy)
+		}
+		all = append(all, lost)
+		if placed(p.Base, s) && s.At[j] >= traced.Start-around && s.At[j] <= traced.End+around {
+			near = append(near, lost)
+		}
+	}
+	switch {
+	case len(near) >= minLoad:
+		return mean(near)
+	case len(all) > 0:
+		return mean(all)
+	}
+	return 0
 }
 
 // specClock is the clock behind the data sheet's compute figures.

@@ -59,8 +59,8 @@ func (p *Pass) linkOf(c *Card) (out link) {
 		return link{why: p.noMetric(c, "utilisation, so no sample is known to be under load")}
 	}
 	at := p.under(l, gen)
-	if len(at) == 0 {
-		return link{why: "no sample under load (50 % utilisation or more) shows the link; an idle GPU drops it by design"}
+	if len(at) < minLoad {
+		return link{why: tooIdle(len(at)) + "; an idle GPU drops its link by design"}
 	}
 	genMax, widthMax := p.series(c, timeline.PCIeGenMax), p.series(c, timeline.PCIeWidthMax)
 	if genMax != nil {

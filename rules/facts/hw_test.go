@@ -117,6 +117,36 @@ func TestClocks(t *testing.T) {
 	g.num("gpu0", gpuSaveLocked, 0)
 }
 
+// Throttling that began after the trace costs the traced steps nothing.
+func TestClockLossIsOfTheTracedWindow(t *testing.T) {
+	b := newBench()
+	d := b.device(0, a100, "")
+	b.series(d, timeline.SMBusy, 1, flat(200, 1)...)
+	b.series(d, timeline.ClockSM, 1, append(flat(100, 1.41e9), flat(100, 0.705e9)...)...)
+	b.series(d, timeline.Reasons, 1, append(flat(100, 0), flat(100, reasonSWThermal)...)...)
+	l := steps(20, 0.1, func(int) owned { return nil })
+	l.Subs[timeline.Compute] = []timeline.SubNS{{Sub: timeline.SubMatmul, NS: 2e9}}
+	b.rank(0, "a", l)
+	b.in.Logs = map[string][]timeline.DeviceID{"gpu0": {0}}
+	b.derive(t).num("gpu0", gpuSaveHeat, 0)
+	b.in.Base.Clocks[0].How = timeline.Unplaced // nobody knows when: the whole log speaks
+	b.derive(t).num("gpu0", gpuSaveHeat, 0.25)
+}
+
+func TestSnapshotsProveNothing(t *testing.T) {
+	b := newBench()
+	d := b.device(0, a100, "")
+	b.series(d, timeline.SMBusy, 1, 1, 1, 0, 0)
+	b.series(d, timeline.Reasons, 1, flat(4, reasonHWThermal)...)
+	b.series(d, timeline.ClockSM, 1, flat(4, 1e9)...)
+	b.series(d, timeline.PCIeGen, 1, flat(4, 1)...)
+	b.series(d, timeline.PCIeWidth, 1, flat(4, 16)...)
+	g := b.derive(t)
+	for _, f := range []*Decl{gpuHWThermal, gpuClock, gpuLinkLow} {
+		g.missing("gpu0", f, "only 2 of the samples show the GPU under load")
+	}
+}
+
 func TestClockOfUnknownPart(t *testing.T) {
 	b := newBench()
 	d := b.device(0, "Some Accelerator", "")
@@ -151,7 +181,7 @@ func TestPCIeLink(t *testing.T) {
 	g.num("gpu1", gpuLinkFrac, 8/31.5)
 	g.num("gpu1", gpuLinkPeer, 8/31.5)
 	g.text("gpu1", gpuLinkText, "Gen2 x16 of Gen4 x16")
-	g.missing("gpu2", gpuLinkLow, "no sample under load")
+	g.missing("gpu2", gpuLinkLow, "no sample shows the GPU under load")
 	g.missing("gpu1", gpuSaveLink, noTrace)
 
 	b.rank(0, "a", steps(10, 0.1, func(int) owned { return owned{timeline.CopyH2D: 0.02} }))

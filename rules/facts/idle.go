@@ -57,7 +57,9 @@ func (p *Pass) idleOf(sub int, _ *Card, l *timeline.GPULedger, _ *timeline.Reduc
 			why = "the trace holds no device operation in its window"
 		}
 		p.missAll(sub, why, gpuSaveLoader, gpuSaveSync, gpuHostBound, gpuCheckpointAll, gpuEvalLog)
-		if low, ok := p.Get(gpuUtilLow, sub); ok {
+		if n, ok := p.Get(gpuSamples, sub); ok && n.Num < minSamples {
+			p.Miss(gpuIdle, sub, why+", and "+tooFew(int(n.Num)))
+		} else if low, ok := p.Get(gpuUtilLow, sub); ok {
 			low.Conf = timeline.Hint
 			p.Set(gpuIdle, sub, low)
 		} else {

@@ -19,10 +19,7 @@ func TestSampledUtil(t *testing.T) {
 	g.num("gpu0", gpuSamples, 8)
 	g.num("gpu0", gpuSpacing, 1)
 	g.num("gpu0", gpuUtilLow, 0.5)
-	g.num("gpu0", gpuIdle, 0.5)
-	if v := g.value("gpu0", gpuIdle); v.Conf != timeline.Hint {
-		t.Errorf("idle by samples alone is %v", v.Conf)
-	}
+	g.missing("gpu0", gpuIdle, "only 8 samples")
 	g.num("gpu0", gpuUtilFull, 3.0/8)
 	g.num("gpu0", gpuPowerUse, (128-60)/340.0)
 	g.num("gpu0", gpuPowerLimit, 0.8)
@@ -30,6 +27,16 @@ func TestSampledUtil(t *testing.T) {
 	g.missing("gpu0", gpuMargin, "(smiquery) holds the temperature margin")
 	if v := g.value("gpu0", gpuTempMax); len(v.Refs) != 1 || v.Refs[0].String() != "smi.csv:3" {
 		t.Errorf("refs %v", v.Refs)
+	}
+}
+
+func TestIdleBySamplesIsAHint(t *testing.T) {
+	b := newBench()
+	b.series(b.device(0, "", ""), timeline.SMBusy, 1, square(80, 8, 0.5, 1, 0)...)
+	g := b.derive(t)
+	g.num("gpu0", gpuIdle, 0.5)
+	if v := g.value("gpu0", gpuIdle); v.Conf != timeline.Hint {
+		t.Errorf("idle by samples alone is %v", v.Conf)
 	}
 }
 

@@ -195,7 +195,7 @@ type wave struct {
 }
 
 // maxProducts bounds the autocorrelation's work on very long logs: beyond it only shorter lags are tried.
-const maxProducts = 400e6
+const maxProducts = 100e6
 
 func findWave(x []float64) (w wave) {
 	n := len(x)
