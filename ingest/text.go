@@ -302,8 +302,9 @@ func (k prefixKind) cut(b []byte) (label []byte, stamp time.Time, rest []byte, o
 // findPrefix finds the prefixes that every line of the head has, outermost first. One line is no evidence.
 func findPrefix(head []byte, whole bool) []prefixKind {
 	var lines [][]byte
+	cut := false // a cut last line may lack the end of its prefix
 	for line := range bytes.Lines(head) {
-		if line[len(line)-1] != '\n' && !whole {
+		if cut = line[len(line)-1] != '\n'; cut && !whole {
 			break
 		}
 		line = bytes.TrimRight(line, "\r\n")
@@ -314,7 +315,7 @@ func findPrefix(head []byte, whole bool) []prefixKind {
 			break
 		}
 	}
-	if len(lines) > 2 && whole { // a cut last line may lack the end of its prefix
+	if len(lines) > 2 && cut && whole {
 		lines = lines[:len(lines)-1]
 	}
 	var out []prefixKind
