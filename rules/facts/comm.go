@@ -148,7 +148,7 @@ func (p *Pass) commOf(sub int, card *Card, g *timeline.GPULedger, r *timeline.Re
 	srefs, sn := rowRefs(r, sum.smallRows)
 	switch {
 	case sum.n > 0 && 2*sum.sized < total:
-		p.missAll(sub, "the trace does not state the size of most collectives: its PyTorch is too old for it", commSmall, commSmallExposed, commSmallPerStep)
+		p.missAll(sub, "the trace does not state the size of most collectives; older PyTorch does not write it", commSmall, commSmallExposed, commSmallPerStep)
 	default:
 		p.Set(commSmallExposed, sub, Value{Num: weigh(sum.small, total, own), Cover: 1, Refs: srefs, NRefs: sn, Conf: conf})
 		if sum.sized > 0 {
@@ -277,13 +277,16 @@ type busTotal struct {
 func (p *Pass) busSpeed(sub int, card *Card, g *timeline.GPULedger, r *timeline.Reduced, hosts *hostMap) (float64, Confidence) {
 	by := map[busClass]*busTotal{}
 	var order []busClass
-	var all int64
+	var all, blind int64
 	for i := range r.Collectives {
 		c := &r.Collectives[i]
 		if &r.GPUs[c.GPU] != g || !inWindow(r, c) {
 			continue
 		}
 		all += ownExposed(c)
+		if c.Bytes < 0 || c.GroupSize == 0 || c.Split == timeline.NoConfidence {
+			blind += ownExposed(c)
+		}
 		// What has no end that all ranks share, as a broadcast, has no measured transfer.
 		if c.GroupSize < 2 || !linkTables(p.Input).Symmetric(c.Primitive) || c.Bytes < judgedBytes || c.Split == timeline.NoConfidence || c.TransferNS <= 0 {
 			continue
@@ -349,7 +352,9 @@ func (p *Pass) busSpeed(sub int, card *Card, g *timeline.GPULedger, r *timeline.
 		rows = append(rows, t.rows...)
 	}
 	w := float64(g.Window.Dur())
-	if all > 0 {
+	if 2*blind > all {
+		p.Miss(commJudged, sub, "for most collectives size or group is not stated, or waiting and transfer could not be divided")
+	} else if all > 0 {
 		p.Set(commJudged, sub, measured(judgedOwn/float64(all)*float64(g.Owners[timeline.CommTransfer])/w))
 	} else {
 		p.Set(commJudged, sub, measured(0))

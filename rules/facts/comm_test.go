@@ -45,6 +45,18 @@ func TestComm(t *testing.T) {
 		t.Errorf("the group's hosts are not all known, so the speed is %v", v.Conf)
 	}
 
+	// Without sizes nothing is known of the link, nor of latency.
+	for i := range r.Collectives {
+		r.Collectives[i].Bytes = -1
+	}
+	s = derive(t, in)
+	for _, id := range []ID{"gpu.comm_judged_frac", "gpu.comm_small_frac", "gpu.comm_small_exposed_frac", "gpu.comm_busbw_bytes_per_s"} {
+		want(t, s, "gpu0", id, missing)
+	}
+	for i := range r.Collectives {
+		r.Collectives[i].Bytes = []int64{64 << 20, 4096}[i%2]
+	}
+
 	// Across hosts nobody knows the wire.
 	in.Job.World = 16
 	s = derive(t, in)
