@@ -320,7 +320,8 @@ func (p *placer) fit(src timeline.SourceID, delta, reach, step timeline.Time) fi
 	near := reach * 3 / 10 // half width of the peak itself: 1.5 s of 5 s
 	for k := range n {
 		lag := -reach + timeline.Time(k)*step
-		if told[k] && abs(lag-f.lag) > near && rs[k] > f.r-agreeClear {
+		peak := told[k] && (k == 0 || !told[k-1] || rs[k] >= rs[k-1]) && (k == n-1 || !told[k+1] || rs[k] >= rs[k+1])
+		if peak && abs(lag-f.lag) > near && rs[k] > f.r-agreeClear {
 			f.clear = false // a periodic pattern fits at every period
 		}
 	}
