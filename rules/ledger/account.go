@@ -3,6 +3,7 @@ package ledger
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gpureport/ingest/timeline"
@@ -385,6 +386,36 @@ func (r *reducer) sortCollectives() {
 	})
 }
 
+// collRange takes the primitive from the range or operator that launched a collective, which knows all-to-all from send and recv, and
+// the bytes from the recorded shape of its input where the arguments do not tell.
+func (r *reducer) collRange(c *timeline.Collective, rec *launchRec, bytes bool) {
+	sp := &r.tl.Spans
+	if p := r.t.Primitive(r.tl.Names.Get(sp.Name[rec.coll])); p != "unknown" && p != "other" {
+		c.Primitive = p
+	}
+	if !bytes || rec.op < 0 || r.n.hostOf(sp.Name[rec.op]).flags&flagParams == 0 {
+		return
+	}
+	sh := r.shapeOf(rec.op)
+	if sh == nil || r.t.payload[c.Primitive] == "out" {
+		return
+	}
+	dims, types := parseDims(r.tl.Names.Get(sh.Dims)), parseStrings(r.tl.Names.Get(sh.Types))
+	if len(dims) == 0 || len(dims[0]) == 0 || len(types) == 0 {
+		return
+	}
+	size, ok := r.t.elemSize(strings.TrimPrefix(types[0], "c10::"))
+	n := int64(1)
+	for _, d := range dims[0] {
+		if n *= d; n > 1<<50 {
+			return
+		}
+	}
+	if ok && n > 0 {
+		c.Bytes, c.DType = n*size, types[0]
+	}
+}
+
 // ranksOf reads the ranks of a group, each text once.
 func (r *reducer) ranksOf(id timeline.StringID) []int {
 	if r.groups == nil {
@@ -416,6 +447,9 @@ func (r *reducer) collective(op *devOp) timeline.Collective {
 	a := r.commOf(op.span)
 	if a == nil && op.rec >= 0 && r.recs[op.rec].comm >= 0 {
 		a = &tl.Spans.Comms[r.recs[op.rec].comm]
+	}
+	if op.rec >= 0 && r.recs[op.rec].coll >= 0 {
+		r.collRange(&c, &r.recs[op.rec], a == nil)
 	}
 	if a == nil {
 		return c

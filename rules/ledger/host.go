@@ -144,6 +144,7 @@ type launchRec struct {
 	mm     int32 // innermost matrix product or convolution around it, -1 none
 	comm   int32 // row of Spans.Comms of an operator around it, -1 none
 	opt    int32 // Optimizer.step around it, -1 none
+	coll   int32 // innermost range or operator around it that names a collective, -1 none
 	flags  recFlags
 	nconv  uint8 // convolution kernels it launched, saturated
 }
@@ -226,11 +227,10 @@ func (l *links) set(p *int32, rec int32) {
 
 // open is one open span while a thread's spans are walked in order.
 type open struct {
-	end           timeline.Time
-	op, mm, comm  int32
-	opt           int32
-	flags         recFlags
-	item, compile bool
+	end          timeline.Time
+	op, mm, comm int32
+	opt, coll    int32
+	flags        recFlags
 }
 
 // markSpan is a span that may mark steps.
@@ -301,7 +301,7 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 	r.threads = append(r.threads, h)
 	comm := sort.Search(len(sp.Comms), func(i int) bool { return sp.Comms[i].Span >= lo })
 	var stack []open
-	top := open{op: -1, mm: -1, comm: -1, opt: -1}
+	top := open{op: -1, mm: -1, comm: -1, opt: -1, coll: -1}
 	n := 0
 	for s := lo; s < hi; s++ {
 		if k := sp.Kind[s]; k != timeline.KindPython && k != timeline.KindGPUAnno && k != timeline.KindSync && k != timeline.KindOther {
@@ -333,7 +333,7 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 			if slot := r.link.slot(sp.Link[s]); slot != nil && r.link.rec(sp.Link[s]) < 0 {
 				h.nlaunch++
 				r.link.set(slot, int32(len(r.recs)))
-				r.recs = append(r.recs, launchRec{span: s, thread: ti, op: cur.op, mm: cur.mm, comm: cur.comm, opt: cur.opt, flags: cur.flags})
+				r.recs = append(r.recs, launchRec{span: s, thread: ti, op: cur.op, mm: cur.mm, comm: cur.comm, opt: cur.opt, coll: cur.coll, flags: cur.flags})
 			}
 			switch info.call {
 			case callSync:
@@ -366,6 +366,9 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 		}
 		if kind == timeline.KindAnnotation || kind == timeline.KindOp {
 			m := markSpan{s, ti}
+			if info.flags&flagColl != 0 {
+				cur.coll = s
+			}
 			if info.flags&flagStep != 0 {
 				r.stepMarks = append(r.stepMarks, m)
 			}

@@ -180,7 +180,7 @@ const (
 
 // Flags of host names.
 const (
-	flagStep       uint16 = 1 << iota // ProfilerStep#
+	flagStep       uint32 = 1 << iota // ProfilerStep#
 	flagOptimizer                     // Optimizer.step#
 	flagLoader                        // next() of a loader, as annotation or operator
 	flagMulti                         // ... of the multi-worker one
@@ -195,14 +195,15 @@ const (
 	flagConv                          // convolution
 	flagGraph                         // graph launch
 	flagCastAlways                    // cast whatever the types say: aten::to and its kin launch kernels only then
-	flagComms                         // record_param_comms and nccl:* ranges
+	flagColl                          // names a collective: nccl:* ranges and c10d operators
+	flagParams                        // record_param_comms
 )
 
 type hostInfo struct {
 	seen  bool
 	call  callKind
 	word  evidence
-	flags uint16
+	flags uint32
 }
 
 // names caches what the tables say of each interned name: a name is looked at once, however many spans carry it.
@@ -258,7 +259,7 @@ func (t *Tables) hostName(name string) hostInfo {
 	case begins(name, c.Launch):
 		h.call = callLaunch
 	}
-	set := func(f uint16, on bool) {
+	set := func(f uint32, on bool) {
 		if on {
 			h.flags |= f
 		}
@@ -278,7 +279,8 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagCastAlways, begins(name, c.Cast) && name != "aten::copy_")
 	set(flagMatmul, begins(name, c.Matmul))
 	set(flagConv, begins(name, c.Conv))
-	set(flagComms, name == "record_param_comms" || strings.HasPrefix(low, "nccl:"))
+	set(flagColl, startsAny(low, t.collSpans))
+	set(flagParams, name == "record_param_comms")
 	h.word = t.annoWord(name)
 	return h
 }

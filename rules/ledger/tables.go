@@ -20,29 +20,30 @@ type Tables struct {
 	Links   Links
 	Reasons []Reason
 
-	classes  []classRule
-	inOpt    [nClasses]bool
-	tcYes    []string
-	tcNo     []string
-	dtypes   []dtypeRule
-	comm     []commRule
-	prims    []primRule
-	sym      map[string]bool
-	busbw    map[string]busFactor
-	payload  map[string]string
-	elem     map[string]int64
-	words    [3]wordList // checkpoint, validation, logging
-	annoNot  []string
-	loadAnno []string
-	loadFrm  []string
-	multi    []string
-	single   []string
-	marks    []string
-	step     []string
-	optim    []string
-	calls    callLists
-	unlike   []string
-	mig      map[string]int
+	classes   []classRule
+	inOpt     [nClasses]bool
+	tcYes     []string
+	tcNo      []string
+	dtypes    []dtypeRule
+	comm      []commRule
+	prims     []primRule
+	collSpans []string
+	sym       map[string]bool
+	busbw     map[string]busFactor
+	payload   map[string]string
+	elem      map[string]int64
+	words     [3]wordList // checkpoint, validation, logging
+	annoNot   []string
+	loadAnno  []string
+	loadFrm   []string
+	multi     []string
+	single    []string
+	marks     []string
+	step      []string
+	optim     []string
+	calls     callLists
+	unlike    []string
+	mig       map[string]int
 }
 
 // GPU is one row of gpus.yaml. Peaks are dense FLOP/s, bandwidths bytes/s, 0 unknown or none.
@@ -575,6 +576,7 @@ func (l *loader) collectives(t *Tables) {
 	var raw struct {
 		Kernels    []at[rawRule]        `yaml:"kernels"`
 		Primitives []at[rawRule]        `yaml:"primitives"`
+		Spans      []string             `yaml:"spans"`
 		Symmetric  []at[string]         `yaml:"symmetric"`
 		BusBW      map[string]busFactor `yaml:"busbw"`
 		Payload    map[string]string    `yaml:"payload"`
@@ -596,6 +598,7 @@ func (l *loader) collectives(t *Tables) {
 		prim(r.Line, r.V.Primitive)
 		t.prims = append(t.prims, primRule{l.matcher(file, r), r.V.Primitive})
 	}
+	t.collSpans = lower(raw.Spans)
 	t.sym = map[string]bool{}
 	for _, s := range raw.Symmetric {
 		prim(s.Line, s.V)
