@@ -30,10 +30,6 @@ func big(tb testing.TB) []byte {
 	return bigTrace
 }
 
-func opener(b []byte) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
-}
-
 // cpu gives the processor time of the whole process, which a busy machine disturbs less than the wall clock.
 func cpu() time.Duration {
 	var u syscall.Rusage

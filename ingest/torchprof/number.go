@@ -158,7 +158,7 @@ func skipNested(d []byte, i int) int {
 // number is a decimal as read: exact, or why not.
 type number struct {
 	v    int64
-	ok   bool // false: absent, not finite, not a number, or out of range
+	ok   bool // false: absent, not finite, not a number, or out of range; v is 0 unless it is the last
 	frac bool // it was written with a fraction
 }
 
@@ -238,7 +238,8 @@ func microsSlow(d []byte, i int) (number, int) {
 	return number{v, ok, bytes.IndexByte(text, '.') >= 0}, j
 }
 
-// decimal gives text times 10^shift, rounded half away from zero. Not ok: not a finite decimal, or beyond int64.
+// decimal gives text times 10^shift, rounded half away from zero. Not ok: 0 if it is no finite decimal, the largest or
+// smallest value if it is beyond int64.
 func decimal(text []byte, shift int) (int64, bool) {
 	neg := false
 	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
@@ -247,6 +248,7 @@ func decimal(text []byte, shift int) (int64, bool) {
 	}
 	var m uint64
 	digits, point := 0, false
+	next := -1 // first digit there was no room for
 	i := 0
 	for ; i < len(text); i++ {
 		c := text[i]
@@ -259,6 +261,9 @@ func decimal(text []byte, shift int) (int64, bool) {
 		}
 		digits++
 		if m > (1<<63)/10-1 { // no room: the rest only scales
+			if next < 0 {
+				next = int(c - '0')
+			}
 			if !point {
 				shift++
 			}
@@ -296,9 +301,16 @@ func decimal(text []byte, shift int) (int64, bool) {
 		}
 		shift += exp
 	}
+	if shift == 0 && next >= 5 {
+		m++
+	}
+	beyond := int64(1<<63 - 1)
+	if neg {
+		beyond = -beyond
+	}
 	for ; shift > 0 && m > 0; shift-- {
 		if m > (1<<63-1)/10 {
-			return 0, false
+			return beyond, false
 		}
 		m *= 10
 	}
@@ -314,7 +326,7 @@ func decimal(text []byte, shift int) (int64, bool) {
 		m++
 	}
 	if m > 1<<63-1 {
-		return 0, false
+		return beyond, false
 	}
 	if neg {
 		return -int64(m), true

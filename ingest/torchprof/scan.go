@@ -806,7 +806,7 @@ func (s *scanner) complete(off int) {
 	r.fraction = r.fraction || e.ts.frac || e.dur.frac
 	dur := e.dur.v
 	switch {
-	case !e.dur.ok:
+	case !e.dur.ok && dur == 0:
 		r.fault(fNoDur, off)
 		dur = 0
 	case dur < 0:
