@@ -217,7 +217,7 @@ func loadRules(site []string) (*ledger.Tables, *engine.Rules, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	src, err := siteRules(site)
+	src, err := engine.ReadSite(site)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -226,33 +226,6 @@ func loadRules(site []string) (*ledger.Tables, *engine.Rules, error) {
 		return nil, nil, err
 	}
 	return tables, rs, nil
-}
-
-// siteRules collects .yaml files of the given files and folders, sorted by path.
-func siteRules(paths []string) ([]engine.Source, error) {
-	var out []engine.Source
-	for _, p := range paths {
-		err := filepath.WalkDir(p, func(path string, d os.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			ext := strings.ToLower(filepath.Ext(path))
-			if d.IsDir() || (path != p && ext != ".yaml" && ext != ".yml") {
-				return nil
-			}
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			out = append(out, engine.Source{Path: filepath.ToSlash(path), Data: b})
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("--rules %s: %w", p, err)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b engine.Source) int { return strings.Compare(a.Path, b.Path) })
-	return out, nil
 }
 
 // job reads a set of inputs into what facts are derived from.
@@ -300,10 +273,10 @@ func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Inp
 	if !j.lopt.Window.Empty() {
 		w = j.lopt.Window
 	}
-	logs := ingest.Match(base, met.Ranks, j.opt)
+	cards := ingest.Match(base, met.Ranks)
 	in := &facts.Input{Job: met, Base: base, Window: w, Tables: j.tables, Set: j.opt.Set, Logs: map[string][]timeline.DeviceID{}}
 	for _, g := range met.GPUs {
-		in.Logs[g.ID] = logs[ingest.TraceGPU{Trace: g.Rank, GPU: g.GPU}]
+		in.Logs[g.ID] = cards.Of(g.Rank, g.GPU)
 	}
 	return in, wallKnown(base, met), nil
 }

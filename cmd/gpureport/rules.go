@@ -16,7 +16,7 @@ func newRules() *cobra.Command {
 	var site []string
 	cmd.PersistentFlags().StringArrayVar(&site, "rules", nil, "site rule file or folder, laid over the shipped checklist (repeatable)")
 	load := func(extra ...string) (*engine.Rules, error) {
-		src, err := siteRules(append(append([]string{}, site...), extra...))
+		src, err := engine.ReadSite(append(append([]string{}, site...), extra...))
 		if err != nil {
 			return nil, err
 		}
