@@ -432,7 +432,11 @@ func (s *spool) close() error {
 	if s.file == nil {
 		return nil
 	}
-	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+	err := s.file.Close()
+	if rerr := os.Remove(s.file.Name()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return err
 }
 
 type spillWriter struct {
@@ -453,6 +457,7 @@ func (w *spillWriter) Write(p []byte) (int, error) {
 			if w.s.file, w.err = os.CreateTemp("", "gpureport-*.spool"); w.err != nil {
 				return 0, w.err
 			}
+			_ = os.Remove(w.s.file.Name()) // where the system allows it, nothing stays behind if the program is killed
 		}
 		w.spilled, w.start = true, w.s.end
 		n, err := w.s.file.WriteAt(w.buf.Bytes(), w.s.end)

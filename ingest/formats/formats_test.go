@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"gpureport/ingest"
@@ -81,7 +82,7 @@ func TestEveryFileOfTheManifest(t *testing.T) {
 func TestReadRealLogs(t *testing.T) {
 	dir := dataDir(t)
 	var paths []string
-	for _, d := range []string{"dmon", "query-gpu", "derived-odd", "odd", "kineto-synthetic", "topo"} {
+	for _, d := range []string{"dmon", "query-gpu", "derived-odd", "odd", "kineto-synthetic", "kineto-multirank/dlrm8", "topo"} {
 		paths = append(paths, filepath.Join(dir, d))
 	}
 	s, err := ingest.Open(paths, List, ingest.Options{})
@@ -93,16 +94,20 @@ func TestReadRealLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var wg sync.WaitGroup
 	for _, i := range s.Bulk() {
-		tl, err := s.ReadBulk(t.Context(), i)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if err := tl.Validate(); err != nil {
-			t.Errorf("%s: %v", s.Files[i].Source.Path, err)
-		}
+		wg.Go(func() {
+			tl, err := s.ReadBulk(t.Context(), i)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := tl.Validate(); err != nil {
+				t.Errorf("%s: %v", s.Files[i].Source.Path, err)
+			}
+		})
 	}
+	wg.Wait()
 	s.Settle(base)
 	if err := base.Validate(); err != nil {
 		t.Error(err)
@@ -118,7 +123,7 @@ func TestReadRealLogs(t *testing.T) {
 		if read := f.Format != nil && f.Format.Read != nil; read != src.Used {
 			t.Errorf("%s (%s): used %v", src.Path, src.Format, src.Used)
 		}
-		for _, d := range []string{"dmon", "query-gpu", "derived-odd", "odd", "kineto-synthetic", "topo"} {
+		for _, d := range []string{"dmon", "query-gpu", "derived-odd", "odd", "kineto-synthetic", "kineto-multirank/dlrm8", "topo"} {
 			if b, err := os.ReadFile(filepath.Join(dir, d, filepath.FromSlash(src.Path))); err == nil {
 				if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != src.SHA256 || int64(len(b)) != src.Bytes {
 					t.Errorf("%s: hash or size of other bytes", src.Path)

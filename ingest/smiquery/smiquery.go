@@ -229,6 +229,8 @@ type gpu struct {
 	mask   int // series of the reasons' mask, -1 none yet
 	lost   bool
 	cycle  int
+	rows   int
+	util   bool // it showed a utilisation
 	shown  string
 }
 
@@ -549,6 +551,7 @@ func (r *reader) row(cells []string, l *ingest.Lines) {
 		at = r.order(g)
 	}
 	r.rows++
+	g.rows++
 	var mask uint64
 	bits, failed, lost := 0, "", ""
 	for i := range r.cols {
@@ -594,6 +597,7 @@ func (r *reader) row(cells []string, l *ingest.Lines) {
 			r.in.Report("smiquery/repeated-stamp", timeline.Info, row, "%s has two rows at one instant: the first stands", g.shown)
 			return
 		}
+		g.util = g.util || c.field == "utilization.gpu"
 		r.constants(g, c, v)
 	}
 	if bits > 0 {
@@ -871,6 +875,11 @@ func (r *reader) finish() error {
 		}
 	}
 	r.b.AddClock(r.src, c)
+	for _, id := range r.ids {
+		if g := id.g; r.util && g.rows > 0 && !g.util {
+			r.in.Report("smiquery/hidden-utilisation", timeline.DataLoss, 1, "%s: utilization.gpu is absent in every row: MIG hides it (or the product does not support it); this is not an idle GPU", g.shown)
+		}
+	}
 	if r.many {
 		r.in.Report("smiquery/no-identity", timeline.Info, 1, "no field says which GPU a row is of: told apart by their order in each cycle (assumed); add index,uuid to the fields")
 	}

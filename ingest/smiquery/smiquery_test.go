@@ -116,6 +116,12 @@ func TestFields(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s %s: %v", c.field, c.value, err)
 		}
+		if n := len(ps); n > 0 && ps[0].Code == "smiquery/hidden-utilisation" {
+			if len(tl.Series) > 0 {
+				t.Errorf("%s %s: hidden, yet there is a series", c.field, c.value)
+			}
+			ps = ps[1:]
+		}
 		got := ""
 		for i := range tl.Series {
 			got += fmt.Sprintf("%s %g", tl.Series[i].Metric.Name, tl.Series[i].Value[0])
@@ -134,6 +140,8 @@ func TestRead(t *testing.T) {
 		want       []string
 		problems   string
 	}{
+		{"MIG", one("power.draw [W], utilization.gpu [%]", "5 W, [N/A]", "6 W, [N/A]"), nil,
+			[]string{"GPU 0 power_w 5@08:12:00.000 row2", "GPU 0 power_w 6@08:12:01.000 row3"}, "hidden-utilisation@1*1"},
 		{"two GPUs", "timestamp, index, power.draw [W]\n2026/07/14 08:12:53.123, 0, 1 W\n2026/07/14 08:12:53.127, 1, 2 W\n2026/07/14 08:12:54.123, 0, 3 W\n", nil,
 			[]string{"GPU 0 power_w 1@08:12:53.123 row2", "GPU 0 power_w 3@08:12:54.123 row4", "GPU 1 power_w 2@08:12:53.127 row3"}, ""},
 		{"nounits and squeezed blanks", "timestamp,index,power.draw [W]\n2026/07/14 08:12:53.123,0,1\n", nil, []string{"GPU 0 power_w 1@08:12:53.123 row2"}, ""},
