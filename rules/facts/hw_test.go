@@ -231,7 +231,22 @@ func TestGPUSlow(t *testing.T) {
 	if v := g.value("gpu2", gpuScored); v.Num < 0.9 || v.Num >= 1 {
 		t.Errorf("compared %v", v.Num)
 	}
-	if v := g.value("gpu2", gpuScore); v.Conf != timeline.Inferred || len(v.Refs) != 1 {
+	if v := g.value("gpu2", gpuScore); v.Conf != timeline.Hint || len(v.Refs) != 1 {
+		t.Errorf("score %+v", v)
+	}
+	// With shapes only equal products count: gpu1 is slower at them, gpu2 has others.
+	for i, r := range b.in.Job.Ranks {
+		m := timeline.MatmulRow{Op: "aten::mm", M: 8192, N: 2048, K: 2048, DType: "bf16", Count: 1000, Dur: 1000 * []int64{100e3, 125e3, 140e3}[i], Row: 9}
+		if i == 2 {
+			m.M = 10240
+		}
+		r.Rank.Matmuls = []timeline.MatmulRow{m}
+	}
+	g = b.derive(t)
+	g.num("gpu0", gpuScore, 1)
+	g.num("gpu1", gpuScore, 0.8)
+	g.missing("gpu2", gpuScore, "other shapes")
+	if v := g.value("gpu1", gpuScore); v.Conf != timeline.Measured || v.Refs[0].Row != 9 {
 		t.Errorf("score %+v", v)
 	}
 	one := newBench()
