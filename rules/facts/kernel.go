@@ -32,6 +32,8 @@ var (
 		Doc: "Kernels shorter than 10 us, out of all kernels of the GPU's analysed window, collectives left out."}
 	gpuTinyCost = &Decl{ID: "gpu.tiny_cost_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
 		Doc: "Share of the GPU's analysed window in kernels shorter than 10 us and in gaps in which its host was launching."}
+	gpuSaveKernels = &Decl{ID: "gpu.save_kernels_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
+		Doc: "Step time that cheaper kernels could return at most: computing time; on a GPU that waits for its host no more than the host's own work leaves."}
 	rankOptimizer = &Decl{ID: "rank.optimizer_frac", Unit: unit.Frac, Per: Rank, Max: 1, Capture: "C4",
 		Doc: "Time of device operations launched inside Optimizer.step and of the gaps between them, out of the analysed window of the rank's GPUs."}
 )
@@ -45,8 +47,8 @@ func kernelShare(id ID, of string) *Decl {
 // cores, where names of most products do not tell, or the part is not known.
 var KernelMix = &Deriver{
 	Name:  "kernel-mix",
-	After: []*Deriver{LedgerShares},
-	Gives: []*Decl{gpuKernels, gpuMatmul, gpuConv, gpuAttention, gpuElementwise, gpuReduce, gpuOptimizer, gpuCopies, gpuOther,
+	After: []*Deriver{LedgerShares, IdleSavings},
+	Gives: []*Decl{gpuKernels, gpuSaveKernels, gpuMatmul, gpuConv, gpuAttention, gpuElementwise, gpuReduce, gpuOptimizer, gpuCopies, gpuOther,
 		gpuTCUnused, gpuTCUnusedFP32, gpuTF32Ratio, gpuTiny, gpuTinyCost, rankOptimizer},
 	Run: func(p *Pass) {
 		p.eachGPU(p.kernelsOf)
@@ -94,7 +96,7 @@ func (p *Pass) kernelsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Re
 	shares := []*Decl{gpuMatmul, gpuConv, gpuAttention, gpuElementwise, gpuReduce, gpuOptimizer, gpuCopies, gpuOther}
 	if g == nil || g.Window.Empty() {
 		p.missAll(sub, noLedger(g), shares...)
-		p.missAll(sub, noLedger(g), gpuKernels, gpuTCUnused, gpuTCUnusedFP32, gpuTF32Ratio, gpuTiny, gpuTinyCost)
+		p.missAll(sub, noLedger(g), gpuKernels, gpuSaveKernels, gpuTCUnused, gpuTCUnusedFP32, gpuTF32Ratio, gpuTiny, gpuTinyCost)
 		return
 	}
 	rows := map[*Decl][]uint32{}
@@ -139,7 +141,22 @@ func (p *Pass) kernelsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Re
 		}
 		p.Set(gpuTinyCost, sub, measured(min(1, cost/w)))
 	}
+	p.saveKernels(sub, g)
 	p.tensorCoresOf(sub, c, g, r)
+}
+
+// hostBoundFrom is the share of idle time due to the host from which a shorter kernel only makes the next gap longer. Below it the host
+// runs ahead, and its time may be waiting in a launch call for room in the queue.
+const hostBoundFrom = 0.03
+
+func (p *Pass) saveKernels(sub int, g *timeline.GPULedger) {
+	v := measured(float64(g.Owners[timeline.Compute]) / float64(g.Window.Dur()))
+	bound, ok := p.Get(gpuHostBound, sub)
+	host, hostOK := p.Get(rankHostBusy, sub)
+	if ok && hostOK && bound.Num >= hostBoundFrom && 1-host.Num < v.Num {
+		v.Num, v.Conf = max(0, 1-host.Num), host.Conf
+	}
+	p.Set(gpuSaveKernels, sub, v)
 }
 
 // capability reads "8.0" as 80; 0 unknown.

@@ -44,6 +44,30 @@ func TestKernelMix(t *testing.T) {
 	want(t, s, "rank0", "rank.optimizer_frac", 0.15)
 }
 
+func TestSaveKernels(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		compute, launch int64 // ms of a 100 ms step
+		host            int64 // ms; -1 not recorded
+		want            float64
+	}{
+		{"the GPU is full, the host waits for room in its queue", 98, 2, 99, 0.98},
+		{"the GPU waits for its host", 40, 60, 95, 0.05},
+		{"the host has time left", 40, 60, 30, 0.4},
+		{"the host was not recorded", 40, 60, -1, 0.4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := handRank(0, h100, 4, timeline.Owners{timeline.Compute: c.compute * ms, timeline.HostLaunch: c.launch * ms})
+			for range 4 {
+				if c.host >= 0 {
+					r.HostBusy = append(r.HostBusy, c.host*ms)
+				}
+			}
+			want(t, derive(t, handInput(t, r)), "gpu0", "gpu.save_kernels_frac", c.want)
+		})
+	}
+}
+
 func TestTensorCores(t *testing.T) {
 	kernels := func(tc int8) []timeline.KernelRow {
 		return []timeline.KernelRow{{Name: "a", Class: "conv", Count: 1, Dur: 6 * ms, TensorCore: tc, DType: "fp32"}, {Name: "b", Class: "norm", Count: 1, Dur: 4 * ms}}
