@@ -100,7 +100,11 @@ func (b *Builder) Track(t Track) TrackID {
 // AddSpan adds a span and gives its number, which side rows use as Span; Finish renumbers both.
 func (b *Builder) AddSpan(s Span) int32 {
 	if b.n&chunkMask == 0 {
-		b.chunks = append(b.chunks, newChunk())
+		n := chunkSize
+		if b.n == 0 {
+			n = 64 // most timelines are small: the first chunk grows
+		}
+		b.chunks = append(b.chunks, newChunk(n))
 	}
 	c := b.chunks[len(b.chunks)-1]
 	c.Track = append(c.Track, s.Track)
@@ -114,11 +118,10 @@ func (b *Builder) AddSpan(s Span) int32 {
 	return int32(b.n - 1)
 }
 
-func newChunk() *SpanChunk {
+func newChunk(n int) *SpanChunk {
 	return &SpanChunk{
-		Track: make([]TrackID, 0, chunkSize), Kind: make([]SpanKind, 0, chunkSize),
-		Start: make([]Time, 0, chunkSize), End: make([]Time, 0, chunkSize),
-		Name: make([]StringID, 0, chunkSize), Link: make([]uint32, 0, chunkSize), Row: make([]uint32, 0, chunkSize),
+		Track: make([]TrackID, 0, n), Kind: make([]SpanKind, 0, n), Start: make([]Time, 0, n), End: make([]Time, 0, n),
+		Name: make([]StringID, 0, n), Link: make([]uint32, 0, n), Row: make([]uint32, 0, n),
 	}
 }
 

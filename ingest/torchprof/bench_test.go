@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"gpureport/fixtures/sim"
 	"gpureport/ingest"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,11 +20,7 @@ var bigTrace []byte
 
 func big(tb testing.TB) []byte {
 	if bigTrace == nil {
-		var buf bytes.Buffer
-		if err := sim.WriteBig(&buf, 64<<20, sim.BigOptions{}); err != nil {
-			tb.Fatal(err)
-		}
-		bigTrace = buf.Bytes()
+		bigTrace = simulated(tb, 64<<20)
 	}
 	return bigTrace
 }

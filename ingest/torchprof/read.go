@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	blockSize = 1 << 20
+	firstBlock, blockSize = 64 << 10, 1 << 20
 	// maxMeta bounds one top-level value; pg_config of a large job is some MB.
 	maxMeta = 64 << 20
 )
@@ -44,14 +44,18 @@ func (s *blocks) next() (blk block, ok bool) {
 	case buf = <-s.free:
 	default:
 	}
-	if need := len(s.rest) + blockSize; cap(buf) < need {
+	size := blockSize
+	if s.off == 0 {
+		size = firstBlock
+	}
+	if need := len(s.rest) + size; cap(buf) < need {
 		buf = make([]byte, 0, need)
 	}
 	buf = append(buf[:0], s.rest...)
 	s.rest = s.rest[:0]
 	if !s.done {
 		var err error
-		if buf, err = readUpTo(s.r, buf, blockSize); err != nil {
+		if buf, err = readUpTo(s.r, buf, size); err != nil {
 			s.done = true
 			if err != io.EOF {
 				s.err = err
