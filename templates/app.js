@@ -75,10 +75,10 @@ class Pen {
 	constructor() { this.els = []; this.n = ++drawing; this.boxed = 0; }
 	add(el) { el.silent = true; el.name = this.n + ':' + this.els.length; this.els.push(el); return el; }
 	boxes(r, style) { if (r.length) { this.boxed += r.length / 4; this.add({ type: 'boxes', shape: { r }, style }); } }
-	family(f, r) {
+	family(f, r, outline = true) {
 		if (!r.length) return;
 		this.boxes(r, { fill: P.fill[f] });
-		if (!outlined.has(W.families[f].k)) return;
+		if (!outline || !outlined.has(W.families[f].k)) return;
 		const o = [];
 		for (let i = 0; i < r.length; i += 4) if (r[i + 2] >= 5 && r[i + 3] >= 5) o.push(r[i] + 0.5, r[i + 1] + 0.5, r[i + 2] - 1, r[i + 3] - 1);
 		if (o.length) this.add({ type: 'boxes', shape: { r: o }, style: { fill: 'none', stroke: P.hue[f], lineWidth: 1 } });
@@ -117,6 +117,7 @@ const sig = (v, n = 3) => {
 	const g = i.replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 	return f ? g + '.' + f : g;
 };
+const axis = v => { const s = String(Number(v.toPrecision(5))); return Math.abs(v) >= 1e4 ? s.replace(/\B(?=(\d{3})+$)/g, '\u202f') : s; };
 const dur = s => s >= 1 ? sig(s) + NB + 's' : s >= 1e-3 ? sig(s * 1e3) + NB + 'ms' : s >= 1e-6 ? sig(s * 1e6) + NB + 'µs' : sig(s * 1e9) + NB + 'ns';
 const ticks = (a, b, px, want) => {
 	const step = niceStep((b - a) / Math.max(1, px / want)), out = [];
@@ -227,12 +228,15 @@ function drawLane(c, pen, lane, top, h, o = {}) {
 		const l = Math.max(x0, X(m.s)), r = Math.min(x1, X(m.e));
 		if (r <= l) continue;
 		pen.dashed(l, top, Math.max(2, r - l), h, true);
-		if (r - l > 60) pen.text(l + 6, top + 10, m.l, { bold: true, fill: P.ink, plate: true, width: r - l - 16 });
+		const lw = textWidth(m.l, 11, 600);
+		if (r - l > lw + 16) pen.text(l + 6, top + 10, m.l, { bold: true, fill: P.ink, plate: true });
+		else if (r - l > 120) pen.text(l + 6, top + 10, m.l, { bold: true, fill: P.ink, plate: true, width: r - l - 16 });
+		else if (m.l) pen.text(Math.max(x0 + lw / 2, Math.min(x1 - lw / 2, (l + r) / 2)), top + h + 9, m.l, { align: 'center', fill: P.ink2 });
 	}
 	for (const m of lane.limits) {
 		if (m.v < lane.min || m.v > lane.max) continue;
 		pen.strokes([x0, at(m.v), x1, at(m.v)], P.ink3, 1, [3, 3]);
-		pen.text(x1 - 2, at(m.v) + (at(m.v) - top > 14 ? -8 : 8), m.l, { align: 'right', plate: true });
+		pen.text(x1 - 2, at(m.v) - 7, m.l, { align: 'right' });
 	}
 	const wpx = lane.w * pxS, ends = [], wide = lane.covers === 'window' && wpx > 60;
 	if (wide && lane.err > 0) {
@@ -332,13 +336,13 @@ class LaneChart extends Chart {
 			const unit = lane.unit ? NB + lane.unit : '';
 			if (this.hero) {
 				pen.strokes([x, top, x1, top, x, top + h / 2, x1, top + h / 2], P.rule);
-				for (const [v, y] of [[lane.max, top], [(lane.max + lane.min) / 2, top + h / 2], [lane.min, top + h]]) pen.text(x - 6, y, sig(v) + (v === lane.max ? unit : ''), { align: 'right' });
+				for (const [v, y] of [[lane.max, top], [(lane.max + lane.min) / 2, top + h / 2], [lane.min, top + h]]) pen.text(x - 6, y, axis(v) + (v === lane.max ? unit : ''), { align: 'right' });
 				if (this.narrow) pen.text(0, 8, [lane.title, ...lane.sub].join(', '), { bold: true, fill: P.ink, width: this.w });
-				else { pen.text(0, top + 2, lane.title, { bold: true, size: 12, fill: P.ink }); lane.sub.forEach((s, i) => pen.text(0, top + 17 + 14 * i, s, { width: 90 })); }
+				else { pen.text(0, top + 2, lane.title, { bold: true, size: 12, fill: P.ink }); lane.sub.forEach((s, i) => pen.text(0, top + 17 + 14 * i, s, { width: 106 })); }
 				if (lane.dips && lane.dips.length && !this.narrow) pen.text(x1 + 6, top - 12, tr('held by') + ': ?');
 			} else {
-				pen.text(x, top - 6, sig(lane.max));
-				pen.text(x, top + h - 8, sig(lane.min));
+				pen.text(x, top - 6, axis(lane.max));
+				pen.text(x, top + h - 8, axis(lane.min));
 			}
 			pen.strokes([x, top + h, x1, top + h], P.rule2);
 			const tk = ticks(0, this.endX, width, this.hero ? 110 : 90);
@@ -390,7 +394,7 @@ class StepChart extends Chart {
 		this.show = i;
 		for (const b of all('button[data-rank][data-chart="' + this.id + '"]')) b.setAttribute('aria-pressed', String(Number(b.dataset.rank) === i));
 		const title = byId(this.id + '-title');
-		if (title) title.textContent = this.rank.n;
+		if (title) title.textContent = tr('Step by step') + ', ' + this.rank.n;
 		this.ec.setOption({ xAxis: [{ max: this.endX }] });
 		this.redraw();
 		say(this.rank.n);
@@ -445,7 +449,7 @@ class StepChart extends Chart {
 		if (i < 0) return;
 		let sum = 0;
 		for (const s of r.o) sum += s.v[i];
-		const lines = [{ text: r.n + ', ' + tr('step') + ' ' + r.i[i] + ': ' + sig(sum) + NB + this.d.unit, bold: true }];
+		const lines = [{ text: r.n + ', ' + tr('step') + NB + r.i[i] + ': ' + sig(sum) + NB + this.d.unit, bold: true }];
 		for (const s of r.o) if (s.v[i] > 0) lines.push({ family: W.owners[s.o].f, text: ownerText(s.o) + ': ' + sig(s.v[i]) + NB + this.d.unit });
 		showTip(this.el, x, this.top, this.top + this.plotH, lines);
 	}
@@ -525,7 +529,7 @@ class TimeLine extends Chart {
 	}
 	zooms() {
 		const slider = { type: 'slider', left: this.left, right: this.right, top: this.sliderY, height: 20, showDetail: false, showDataShadow: false, brushSelect: false, moveHandleSize: 0,
-			backgroundColor: 'transparent', fillerColor: P.link + '22', borderColor: 'transparent', borderRadius: 0, handleSize: '100%', handleIcon: 'path://M0,0h4v20h-4z', handleStyle: { color: P.link, borderWidth: 0 },
+			backgroundColor: 'transparent', fillerColor: P.link + '22', borderColor: 'transparent', borderRadius: 0, handleSize: '100%', handleIcon: 'path://M0,0h2v20h-2z', handleStyle: { color: P.link, borderWidth: 0 },
 			emphasis: { handleStyle: { color: P.link, borderWidth: 0 } } };
 		const inside = { type: 'inside', zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true, moveOnMouseWheel: false, preventDefaultMouseMove: false };
 		const both = { xAxisIndex: 0, filterMode: 'none', minValueSpan: Math.min(this.endX, Math.max(2e-5, this.endX * 1e-6)), throttle: 16 };
@@ -554,11 +558,11 @@ class TimeLine extends Chart {
 			pen.strokes(i ? [x, top, x1, top, x, top + h, x1, top + h] : [x, top, x1, top, x, top + h / 2, x1, top + h / 2], P.rule);
 			if (!i) pen.strokes([x, top + h, x1, top + h], P.rule2);
 			const vs = i ? [[lane.max, top], [lane.min, top + h]] : [[lane.max, top], [(lane.max + lane.min) / 2, top + h / 2], [lane.min, top + h]];
-			for (const [v, y] of vs) pen.text(x - 6, y, sig(v) + (v === lane.max && !this.narrow ? unit : ''), { align: 'right' });
+			for (const [v, y] of vs) pen.text(x - 6, y, axis(v) + (v === lane.max && !this.narrow ? unit : ''), { align: 'right' });
 			if (this.narrow) pen.text(0, top - (i ? 12 : 36), [lane.title + (lane.unit ? ', ' + lane.unit : ''), ...lane.sub.slice(0, 1)].join(', '), { bold: true, fill: P.ink, width: this.w });
 			else {
 				pen.text(0, top + 8, lane.title, { bold: true, size: 12, fill: P.ink, width: 70 });
-				lane.sub.forEach((s, k) => { if (top + 23 + 14 * k < top + h + 12) pen.text(0, top + 23 + 14 * k, s, { width: 98 }); });
+				lane.sub.forEach((s, k) => { if (top + 23 + 14 * k < top + h + 12) pen.text(0, top + 23 + 14 * k, s, { width: 106 }); });
 			}
 		});
 		if (d.dips.length && this.laneY.length && !this.narrow) pen.text(x1 + 6, this.laneY[0].top - 10, tr('held by'));
@@ -572,7 +576,7 @@ class TimeLine extends Chart {
 		if (this.rows.length) this.stepRuler(pen);
 		// the whole run under the slider, as heights of the first lane
 		const y = this.sliderY;
-		pen.text(0, y + 10, tr('Whole run'), { size: this.narrow ? 11 : 12, width: this.left - 6 });
+		if (!this.narrow) pen.text(0, y + 10, tr('Whole run'), { size: 12, width: this.left - 6 });
 		pen.add({ type: 'boxes', shape: { r: [x, y, width, 20] }, style: { fill: P.panel } });
 		const lane = d.lanes[0], k = lane && (lane.curves.find(q => q.odd) || lane.curves[0]);
 		if (k) {
@@ -648,7 +652,7 @@ class TimeLine extends Chart {
 		this.level = '';
 		const by = W.families.map(() => []), labels = [], worst = [];
 		this.rows.forEach((r, k) => this.drawRow(r, this.rowsY + 26 * k, by, labels, worst));
-		by.forEach((r, f) => pen.family(f, r));
+		by.forEach((r, f) => pen.family(f, r, this.level === 'intervals'));
 		pen.strokes(worst, P.ink, 1);
 		for (const l of labels) pen.text(l.x, l.y, l.text, l.o);
 		this.rows.forEach((r, k) => {
@@ -769,28 +773,24 @@ class TimeLine extends Chart {
 		if (v) {
 			const d = decimals(Math.max(1e-6, (v.e - v.s) / 10));
 			lines.push({ family: W.owners[v.o].f, text: ownerText(v.o) + ': ' + dur(v.e - v.s) + ', ' + (v.s + this.d.start).toFixed(d) + ' ' + tr('to') + ' ' + (v.e + this.d.start).toFixed(d) + NB + 's' });
-			if (W.owners[v.o].f === peer) {
-				for (const q of this.rows) {
-					if (!q.late || q === r) continue;
-					const o = this.ownerAt(q, t);
-					if (o) lines.push({ family: W.owners[o.o].f, text: tr('meanwhile') + ' ' + q.n + ': ' + ownerText(o.o) });
-				}
-			}
+			if (W.owners[v.o].f === peer) this.tellLate(r, t, lines);
 			return lines;
 		}
 		if (i < 0) return null;
 		lines[0].text += ': ' + dur(r.e[i] - r.s[i]) + ', ' + sig(r.s[i] + this.d.start, 5) + ' ' + tr('to') + ' ' + sig(r.e[i] + this.d.start, 5) + NB + 's';
 		const own = r.o.map(o => [o.o, o.v[i] / 1e4 * (r.e[i] - r.s[i])]).filter(p => p[1] > 0).sort((p, q) => q[1] - p[1]);
 		for (const [o, s] of own.slice(0, 8)) lines.push({ family: W.owners[o].f, text: ownerText(o) + ': ' + dur(s) });
-		if (own.some(p => W.owners[p[0]].f === peer)) {
-			for (const q of this.rows) {
-				const j = q.late && q !== r ? this.stepAt(q, t) : -1;
-				if (j < 0) continue;
-				const top = q.o.map(o => [o.o, o.v[j]]).filter(p => !['compute', 'transfer'].includes(W.families[W.owners[p[0]].f].k)).sort((p, s) => s[1] - p[1])[0];
-				if (top && top[1] > 0) lines.push({ text: q.n + ': ' + ownerText(top[0]) + ' ' + dur(top[1] / 1e4 * (q.e[j] - q.s[j])), weak: true });
-			}
-		}
+		if (own.some(p => W.owners[p[0]].f === peer)) this.tellLate(r, t, lines);
 		return lines;
+	}
+	// tellLate adds what held the late rank in the step under the pointer: the longest owner beside useful work.
+	tellLate(r, t, lines) {
+		for (const q of this.rows) {
+			const j = q.late && q !== r ? this.stepAt(q, t) : -1;
+			if (j < 0) continue;
+			const held = q.o.map(o => [o.o, o.v[j]]).filter(p => !['compute', 'transfer', 'peer'].includes(W.families[W.owners[p[0]].f].k)).sort((p, s) => s[1] - p[1])[0];
+			if (held && held[1] > 0) lines.push({ family: W.owners[held[0]].f, text: q.n + ', ' + tr('same step') + ': ' + ownerText(held[0]) + NB + dur(held[1] / 1e4 * (q.e[j] - q.s[j])) });
+		}
 	}
 	// ---- moving
 	look(a, b) {

@@ -318,7 +318,7 @@ func (d *drawer) block(b render.Block) (blockView, error) {
 			b.Show = 0
 		}
 		v.Kind, v.B, v.Chart = "steps", b, d.stepChart(b)
-		v.Title = b.Ranks[b.Show].Name
+		v.Title = d.tr("Step by step") + ", " + b.Ranks[b.Show].Name
 	case render.TimeLine:
 		v.Kind, v.Key, v.Chart = "timeline", d.key(b.Legend), d.timeLine(b)
 		v.HasSlow = b.SlowestStep[1] > b.SlowestStep[0]
@@ -509,7 +509,19 @@ func (d *drawer) funcs() template.FuncMap {
 			if x.Strong {
 				cls += " strong"
 			}
+			if longWord(x.Text) {
+				cls += " long"
+			}
 			return cls
+		},
+		"few": func(t render.Table) bool {
+			return len(t.Columns) <= 5 && len(t.Columns) > 0 && t.Columns[len(t.Columns)-1].Bar
+		},
+		"gap": func(s string) string { // no space before a text that goes on with a stop
+			if strings.HasPrefix(s, ":") || strings.HasPrefix(s, ",") || strings.HasPrefix(s, ".") {
+				return ""
+			}
+			return " "
 		},
 		"tagclass": func(r render.CheckRow) string {
 			if r.Outcome != "finding" {
@@ -525,6 +537,16 @@ func (d *drawer) funcs() template.FuncMap {
 			return len(r.Numbers)+len(r.Do)+len(r.Dont)+len(r.Withheld)+len(r.Refs)+len(r.Missing)+len(r.Subjects) > 0 || r.SavingText != "" || r.LooksLike != ""
 		},
 	}
+}
+
+// longWord reports whether a text holds a word that would widen its column too much.
+func longWord(s string) bool {
+	for w := range strings.FieldsSeq(s) {
+		if len(w) > 26 {
+			return true
+		}
+	}
+	return false
 }
 
 // clamp keeps a share drawable: what is not finite is nothing.

@@ -37,7 +37,7 @@ var fills = []fill{
 	{key: "undivided", light: "#5F2D9B", dark: "#A979E7", paper: true,
 		tile: `<path d='M-1 -1L9 9M-1 9L9 -1M-1 7L1 9M7 -1L9 1M-1 1L1 -1M7 9L9 7' stroke='{h}' stroke-width='1.5'/>`},
 	{key: "unknown", light: "#626B78", dark: "#929BA8", paper: true,
-		tile: `<path d='M0 0L8 8' stroke='{h}' stroke-width='1.2' stroke-dasharray='2.2 3.457' stroke-dashoffset='-1'/><path d='M4 -4L12 4M-4 4L4 12' stroke='{h}' stroke-width='1.2' stroke-dasharray='2.2 3.457' stroke-dashoffset='-1'/>`},
+		tile: `<path d='M0 0L8 8M4 -4L12 4M-4 4L4 12' stroke='{h}' stroke-width='1.1' stroke-dasharray='2 1.771' stroke-dashoffset='-0.9'/>`},
 	{key: "peer", light: "#5F2D9B", dark: "#A979E7", paper: true,
 		tile: `<path d='M-2 10L10 -2M-2 2L2 -2M6 10L10 6' stroke='{h}' stroke-width='3.1'/>`},
 	{key: "loader", light: "#C94C0D", dark: "#F47747"},

@@ -249,7 +249,7 @@ func sampleLedger() []render.Block {
 		{Cells: []render.Cell{{Text: "Rank 3"}, {Text: "Compute", Owner: "compute"}, {Text: "0.8"}, {Text: "0.9 %"}, {Bar: 0.01, BarOwner: "compute"}}}}}
 	sc := render.StepChart{Show: 2, Unit: "ms", AxisMax: 600, Note: "Steps taller than 600 ms are cut."}
 	for g := range 8 {
-		s := render.StepSeries{Name: fmt.Sprintf("Step by step, rank %d", g), Late: g == 5, Median: 388, Cut: []render.CutMark{{At: 60, Label: "2.32 s, cut at 600 ms"}}}
+		s := render.StepSeries{Name: fmt.Sprintf("rank %d", g), Late: g == 5, Median: 388, Cut: []render.CutMark{{At: 60, Label: "2.32 s, cut at 600 ms"}}}
 		owners, _ := sampleStep(g, 0)
 		stacks := make([]render.StepStack, len(owners))
 		for i, o := range owners {
