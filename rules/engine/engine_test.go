@@ -23,7 +23,7 @@ func TestExampleRule(t *testing.T) {
 	if c.Outcome != Finding || c.Severity != Medium || c.Confidence != confInferred || *c.Saving != 0.08 || c.NRefs != 40 || len(c.Refs) != 1 {
 		t.Errorf("gpu0: %+v", c)
 	}
-	if want := "gpu0 waited 8.0\u00a0% of the window for copies, 90\u00a0% of their bytes from pageable memory"; c.Says != want {
+	if want := "GPU 0 waited 8.0\u00a0% of the window for copies, 90\u00a0% of their bytes from pageable memory"; c.Says != want {
 		t.Errorf("says %q, want %q", c.Says, want)
 	}
 	if len(c.Do) != 0 || len(c.Withheld) != 1 || c.Withheld[0].Gate != "G9" || c.Withheld[0].Capture != "C4" {

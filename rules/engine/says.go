@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpureport/ingest/unit"
@@ -109,7 +110,14 @@ func (rs *Rules) fill(ps []piece, r *Rule, v view) string {
 			b.WriteString(p.plain)
 		}
 	}
-	return b.String()
+	return upperFirst(b.String())
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // subjectName names the subject of kind k that v is about or that holds it.
@@ -122,13 +130,22 @@ func subjectName(v view, k facts.SubjectKind) string {
 	return "an unknown " + k.String()
 }
 
-// SubjectWords names a subject in a sentence: gpu0, rank 2, the host's name, the run.
+// SubjectWords names a subject in a sentence: GPU 0, rank 2, process 0, the host's name, the run.
 func SubjectWords(s facts.Subject) string {
-	switch {
-	case s.Kind == facts.Run:
+	switch s.Kind {
+	case facts.Run:
 		return "the run"
-	case s.Kind == facts.Rank && s.Rank >= 0:
-		return fmt.Sprintf("rank %d", s.Rank)
+	case facts.GPU:
+		if n, ok := strings.CutPrefix(s.ID, "gpu"); ok {
+			return "GPU " + n
+		}
+	case facts.Rank:
+		if s.Rank >= 0 {
+			return fmt.Sprintf("rank %d", s.Rank)
+		}
+		if n, ok := strings.CutPrefix(s.ID, "process"); ok {
+			return "process " + n
+		}
 	}
 	return s.ID
 }
@@ -189,12 +206,10 @@ func (rs *Rules) numWords(n *num) string {
 // unanswered says which inputs are missing, two reasons at most.
 func unanswered(needs []facts.Need) string {
 	var whys []string
-	ids := map[string][]string{}
 	for _, n := range needs {
-		if ids[n.Why] == nil {
+		if !slices.Contains(whys, n.Why) {
 			whys = append(whys, n.Why)
 		}
-		ids[n.Why] = append(ids[n.Why], string(n.Fact))
 	}
 	var out []string
 	for i, why := range whys {
@@ -202,7 +217,7 @@ func unanswered(needs []facts.Need) string {
 			out = append(out, fmt.Sprintf("and %d more", len(whys)-2))
 			break
 		}
-		out = append(out, fmt.Sprintf("%s (%s)", why, strings.Join(ids[why], ", ")))
+		out = append(out, why)
 	}
 	if len(out) == 0 {
 		return "Not answered: nothing says why"
