@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	gpuScore = &Decl{ID: "gpu.kernel_score_frac", Doc: "Speed at the same work as other GPUs of its model: best time out of its own, weighted by its time; 1 is the best GPU. " +
+	gpuScore = &Decl{ID: "gpu.kernel_score_frac", Doc: "Speed at the same work as other GPUs of its model, out of the best GPU's; each GPU against the median, weighted by its time. " +
 		"By matrix products of equal shape; a hint by kernel name where shapes were not recorded.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	gpuScored = &Decl{ID: "gpu.kernel_score_time_frac", Doc: "Share of its computing kernels' time that could be compared with other GPUs.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
@@ -46,50 +46,75 @@ var GPUSlow = &Deriver{Name: "gpu-slow", After: []*Deriver{LedgerShares}, Gives:
 			works[sub], shaped[sub] = namedWork(c, l), false
 		}
 	})
-	best := map[workKey][]work{}
+	same := map[workKey][]work{}
 	for _, sub := range p.Facts.Of(GPU) {
 		for _, w := range works[sub] {
-			best[w.key] = append(best[w.key], w)
+			same[w.key] = append(same[w.key], w)
 		}
 	}
-	p.eachGPU(func(sub int, _ *Card, l *timeline.GPULedger, r *timeline.Reduced) {
+	speeds := map[int]speed{}
+	best := map[string]float64{} // by model
+	p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) {
+		s := speedOf(works[sub], same, shaped[sub])
+		speeds[sub] = s
+		if s.compared >= minCompared*total[sub] && s.compared > 0 {
+			best[c.Name] = max(best[c.Name], s.rel)
+		}
+	})
+	p.eachGPU(func(sub int, c *Card, l *timeline.GPULedger, r *timeline.Reduced) {
 		switch {
 		case l == nil:
 			p.missAll(sub, noTrace, gpuScore, gpuScored, gpuSaveSlow)
 		case total[sub] == 0:
 			p.missAll(sub, "the trace holds no computing kernel", gpuScore, gpuScored, gpuSaveSlow)
 		default:
-			p.scoreOf(sub, r.Path, works[sub], best, total[sub], shaped[sub])
+			p.scoreOf(sub, r.Path, speeds[sub], best[c.Name], total[sub], shaped[sub])
 		}
 	})
 }}
 
-func (p *Pass) scoreOf(sub int, path string, works []work, best map[workKey][]work, total float64, shaped bool) {
-	var compared, asBest float64
-	type lost struct {
-		ns  float64
-		row uint32
-	}
-	var worst []lost
+// speed is how one GPU does the work it shares with others.
+type speed struct {
+	rel      float64 // time that the median GPU would take for it out of its own
+	compared float64 // ns of its own time that could be compared
+	worst    []lost  // where it loses to the median, most first
+}
+
+type lost struct {
+	ns  float64
+	row uint32
+}
+
+// speedOf compares with the median of all GPUs that do the same, not with the best of each: the best of many short kernels is noise.
+func speedOf(works []work, same map[workKey][]work, shaped bool) (s speed) {
+	asMedian := 0.0
 	for _, w := range works {
-		least, peers := w.each, 0
-		for _, o := range best[w.key] {
+		var each []float64
+		for _, o := range same[w.key] {
 			if shaped || near(o.count, w.count) {
-				least = min(least, o.each)
-				peers++
+				each = append(each, o.each)
 			}
 		}
-		if peers < 2 { // itself alone
+		if len(each) < 2 { // itself alone
 			continue
 		}
-		compared += w.dur
-		asBest += w.dur * least / w.each
-		if w.row != 0 && least < w.each {
-			worst = append(worst, lost{w.dur * (1 - least/w.each), w.row})
+		m := median(each)
+		s.compared += w.dur
+		asMedian += w.dur * m / w.each
+		if w.row != 0 && m < w.each {
+			s.worst = append(s.worst, lost{w.dur * (1 - m/w.each), w.row})
 		}
 	}
-	p.Set(gpuScored, sub, measured(min(1, compared/total)))
-	if compared < minCompared*total {
+	if s.compared > 0 {
+		s.rel = asMedian / s.compared
+	}
+	sort.SliceStable(s.worst, func(i, j int) bool { return s.worst[i].ns > s.worst[j].ns })
+	return s
+}
+
+func (p *Pass) scoreOf(sub int, path string, s speed, best, total float64, shaped bool) {
+	p.Set(gpuScored, sub, measured(min(1, s.compared/total)))
+	if s.compared < minCompared*total || best <= 0 {
 		why := "its kernels have no like on another GPU of its model"
 		switch {
 		case len(p.Job.GPUs) == 1:
@@ -100,12 +125,11 @@ func (p *Pass) scoreOf(sub int, path string, works []work, best map[workKey][]wo
 		p.missAll(sub, why, gpuScore, gpuSaveSlow)
 		return
 	}
-	sort.SliceStable(worst, func(i, j int) bool { return worst[i].ns > worst[j].ns })
-	v := Value{Num: asBest / compared, Cover: min(1, compared/total), Conf: timeline.Hint, NRefs: len(worst)}
+	v := Value{Num: min(1, s.rel/best), Cover: min(1, s.compared/total), Conf: timeline.Hint, NRefs: len(s.worst)}
 	if shaped {
 		v.Conf = timeline.Measured
 	}
-	for _, w := range worst[:min(len(worst), maxRefs)] {
+	for _, w := range s.worst[:min(len(s.worst), maxRefs)] {
 		v.Refs = append(v.Refs, traceRef(path, w.row))
 	}
 	sort.Slice(v.Refs, func(i, j int) bool { return v.Refs[i].Row < v.Refs[j].Row })

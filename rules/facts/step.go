@@ -72,8 +72,9 @@ var StepStats = &Deriver{Name: "step-stats", After: []*Deriver{LedgerShares},
 	}}
 
 var howWords = map[string]string{
-	"ProfilerStep": "the profiler's step marks", "annotation": "a repeating annotation", "kernel-sequence": "the repeating sequence of kernels",
-	"none": "not at all: the ledger runs from the first to the last device operation",
+	"ProfilerStep": "found by the profiler's step marks", "annotation": "found by a repeating annotation",
+	"kernel-sequence": "found by the repeating sequence of kernels",
+	"none":            "none was found, so the ledger runs from the first to the last device operation",
 }
 
 func (p *Pass) marksOf(sub int, r *timeline.Reduced, n int) {

@@ -40,6 +40,9 @@ var RankSpread = &Deriver{Name: "rank-spread", After: []*Deriver{LedgerShares}, 
 			x[i], t[i] = float64(s.Dur-s.Owners[timeline.CommPeerWait])/1e9, float64(s.Dur)/1e9
 		}
 		c := min(stepConf(r), splitConfidence(r))
+		if len(l.Steps) < 5 { // one odd step would name a rank
+			c = timeline.Hint
+		}
 		conf = min(conf, c)
 		p.Set(rankOwn, sub, Value{Num: median(x), Cover: 1, Conf: c})
 		own, total, names = append(own, median(x)), append(total, median(t)), append(names, p.Facts.Subjects[sub].ID)

@@ -40,7 +40,7 @@ func TestNoMarks(t *testing.T) {
 	g.num("rank0", rankMarked, 0)
 	g.missing("rank0", rankStepP50, "no steps")
 	g.num("rank1", rankMarked, 0)
-	g.text("rank1", rankHow, "the repeating sequence of kernels")
+	g.text("rank1", rankHow, "found by the repeating sequence of kernels")
 	if v := g.value("rank1", rankCV); v.Conf != timeline.Inferred {
 		t.Errorf("spread of guessed steps is %v", v.Conf)
 	}
