@@ -546,20 +546,26 @@ func agrees(sym []int32, p int) bool {
 	return true
 }
 
-// holds tells whether one period from the middle has every symbol that is seen often.
+// holds tells whether periods have every symbol that is seen often: most of seven spread over the sequence, as single ones may have
+// an odd kernel.
 func holds(sym []int32, p int, often []int32, symbols int) bool {
-	seen := make([]bool, symbols)
-	from := len(sym) / p / 2 * p
-	if from+p > len(sym) {
-		from = 0
-	}
-	for _, s := range sym[from : from+p] {
-		seen[s] = true
-	}
-	for _, s := range often {
-		if !seen[s] {
-			return false
+	const look = 7
+	seen := make([]int, symbols)
+	n := len(sym) / p
+	full, looked := 0, 0
+	for k := range min(look, n) {
+		from := k * n / min(look, n) * p
+		looked++
+		for _, s := range sym[from : from+p] {
+			seen[s] = looked
+		}
+		ok := true
+		for _, s := range often {
+			ok = ok && seen[s] == looked
+		}
+		if ok {
+			full++
 		}
 	}
-	return true
+	return 2*full > looked
 }
