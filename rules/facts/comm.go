@@ -40,9 +40,9 @@ var (
 		Doc: "Share of the GPU's analysed window in exposed collectives that ran on the stream that holds most of the computation."}
 	commOnComputeOwn = &Decl{ID: "gpu.comm_on_compute_own_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
 		Doc: "The same without the time that waited for a late rank."}
-	commBusbw = &Decl{ID: "gpu.comm_busbw_bytes_per_s", Unit: unit.BytePerSecond, Per: GPU, Max: 1e14, Capture: "C8",
+	commBusbw = &Decl{ID: "gpu.comm_busbw_bytes_per_s", Unit: unit.BytePerSecond, Per: GPU, Max: 1e30, Capture: "C8",
 		Doc: "Bus bandwidth (nccl-tests' definition, transfer time only) of the GPU's largest collectives of one size."}
-	commBusbwSize = &Decl{ID: "gpu.comm_busbw_message_bytes", Unit: unit.Byte, Per: GPU, Max: 1e15, Capture: "C4",
+	commBusbwSize = &Decl{ID: "gpu.comm_busbw_message_bytes", Unit: unit.Byte, Per: GPU, Max: 1e20, Capture: "C4",
 		Doc: "Size of the collectives that gpu.comm_busbw_bytes_per_s speaks of."}
 	commOfExpected = &Decl{ID: "gpu.comm_busbw_of_expected_frac", Unit: unit.Frac, Per: GPU, Max: 3, Capture: "C8",
 		Doc: "Time that the GPU's collectives of 1 MiB or more would take at the speed a healthy link of its kind reaches for their sizes, out of the " +

@@ -250,3 +250,46 @@ func TestStragglerUndivided(t *testing.T) {
 		want(t, s, "run", id, missing)
 	}
 }
+
+func TestStragglerWithoutSteps(t *testing.T) {
+	// Steps do not line up, so only what the meeting charged is left.
+	a, b := waiting(0), waiting(1)
+	b.Steps.Index = b.Steps.Index[1:]
+	in := job(t, []*timeline.Reduced{a, b}, 1, 12, 20, ledger.Wait{Culprit: 1, Owner: timeline.HostCheckpoint, DurNS: 90 * ms, Conf: timeline.Measured},
+		ledger.Wait{Culprit: 0, Owner: timeline.HostSync, DurNS: 30 * ms, Conf: timeline.Measured}, ledger.Wait{Culprit: -1, Owner: timeline.UnknownOwner, DurNS: 900 * ms})
+	s := derive(t, in)
+	if c := cause(t, s); c != "interruption" {
+		t.Errorf("cause is %s", c)
+	}
+	want(t, s, "run", "run.culprit_cause_frac", 0.75)
+}
+
+func TestHosts(t *testing.T) {
+	ranks := []*timeline.Reduced{waiting(0), waiting(1), waiting(2), waiting(3)}
+	all := []int{0, 1, 2, 3}
+	for _, c := range []struct {
+		name    string
+		hosts   [4]string
+		group   []int
+		size    int
+		one     bool
+		confide timeline.Confidence
+	}{
+		{"all here", [4]string{"a", "a", "a", "a"}, all, 4, true, timeline.Measured},
+		{"two hosts", [4]string{"a", "a", "b", "b"}, all, 4, false, timeline.Measured},
+		{"a group inside one of two hosts", [4]string{"a", "a", "b", "b"}, []int{0, 1}, 2, true, timeline.Measured},
+		{"hosts not named", [4]string{}, all, 4, true, timeline.Inferred},
+		{"most of a large group not seen", [4]string{"a", "a", "a", "a"}, nil, 64, false, timeline.Inferred},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i, r := range ranks {
+				r.Process.Host = c.hosts[i]
+			}
+			h := newHostMap(handInput(t, ranks...).Job)
+			one, conf := h.one(ranks[0], &timeline.Collective{Group: "g", GroupRanks: c.group, GroupSize: c.size})
+			if one != c.one || conf != c.confide {
+				t.Errorf("one host: %v %v, want %v %v", one, conf, c.one, c.confide)
+			}
+		})
+	}
+}

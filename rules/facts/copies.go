@@ -17,9 +17,9 @@ var (
 		Doc: "Time the GPU waited for copies from pageable host memory (copying with nothing else running, or the driver staging), out of the window."}
 	h2dPinnedExposed = &Decl{ID: "gpu.h2d_pinned_exposed_frac", Unit: unit.Frac, Per: GPU, Min: 0, Max: 1, Capture: "C4",
 		Doc: "Time the GPU waited for copies from pinned host memory with nothing else running, out of the window."}
-	h2dBytes = &Decl{ID: "gpu.h2d_mean_bytes", Unit: unit.Byte, Per: GPU, Min: 0, Max: 1e15, Capture: "C4",
+	h2dBytes = &Decl{ID: "gpu.h2d_mean_bytes", Unit: unit.Byte, Per: GPU, Min: 0, Max: 1e20, Capture: "C4",
 		Doc: "Mean size of a copy from host to GPU in the window: small copies cost their latency, not their bytes."}
-	h2dPinnedRate = &Decl{ID: "gpu.h2d_pinned_bytes_per_s", Unit: unit.BytePerSecond, Per: GPU, Min: 0, Max: 1e13, Capture: "C9",
+	h2dPinnedRate = &Decl{ID: "gpu.h2d_pinned_bytes_per_s", Unit: unit.BytePerSecond, Per: GPU, Min: 0, Max: 1e30, Capture: "C9",
 		Doc: "Bytes over time of the copies of 1 MiB or more from pinned host memory to the GPU, in the window."}
 	h2dLinkRate = &Decl{ID: "gpu.h2d_link_bytes_per_s", Unit: unit.BytePerSecond, Per: GPU, Min: 0, Max: 1e13, Capture: "C2",
 		Doc: "What the GPU's link to its host can carry one way: by the sampled PCIe generation and width it is capable of, else by the GPU table."}

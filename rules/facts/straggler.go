@@ -492,22 +492,29 @@ func computeCause(p *Pass, culprit int) string {
 // sameKernels compares kernels of equal name and equal count a step with the median of the other GPUs: the time they took here over
 // the time they took there.
 func sameKernels(c *timeline.GPULedger, others []*timeline.GPULedger, use func(*timeline.KernelRow) bool) (float64, bool) {
+	type key struct{ name, class string }
+	theirs := make([]map[key]*timeline.KernelRow, len(others))
+	for i, g := range others {
+		theirs[i] = map[key]*timeline.KernelRow{}
+		for j := range g.Kernels {
+			k := &g.Kernels[j]
+			theirs[i][key{k.Name, k.Class}] = k
+		}
+	}
 	var here, there float64
 	for i := range c.Kernels {
 		k := &c.Kernels[i]
-		if k.Class == "comm" || k.Class == "memset" || k.Count == 0 || !use(k) {
+		if k.Class == "comm" || k.Count == 0 || !use(k) {
 			continue
 		}
 		var durs []float64
-		for _, g := range others {
-			for j := range g.Kernels {
-				if o := &g.Kernels[j]; o.Name == k.Name && o.Class == k.Class && o.Count*int64(max(1, len(c.Steps))) == k.Count*int64(max(1, len(g.Steps))) {
-					durs = append(durs, float64(o.Dur)/float64(o.Count))
-					break
-				}
+		for j, g := range others {
+			o := theirs[j][key{k.Name, k.Class}]
+			if o != nil && o.Count > 0 && o.Count*int64(max(1, len(c.Steps))) == k.Count*int64(max(1, len(g.Steps))) {
+				durs = append(durs, float64(o.Dur)/float64(o.Count))
 			}
 		}
-		if 2*len(durs) < len(others) || len(durs) == 0 {
+		if len(durs) == 0 || 2*len(durs) < len(others) {
 			continue
 		}
 		here += float64(k.Dur)

@@ -140,6 +140,72 @@ func TestEveryFactIsSetOrMissed(t *testing.T) {
 	}
 }
 
+// TestNoFactOutOfRange: whatever a reduced rank holds, every fact stays inside its legal range.
+func TestNoFactOutOfRange(t *testing.T) {
+	tab := loadTables(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		n := func(name string, hi int64) int64 { return rapid.Int64Range(0, hi).Draw(rt, name) }
+		var ranks []*timeline.Reduced
+		for i := range rapid.IntRange(1, 3).Draw(rt, "ranks") {
+			var step timeline.Owners
+			for o := range step {
+				step[o] = n("owner", 20*ms)
+			}
+			step[timeline.Compute]++
+			steps := rapid.IntRange(1, 12).Draw(rt, "steps")
+			r := handRank(i, rapid.SampledFrom([]timeline.Device{h100, {Name: "Tesla T4", CC: "7.5"}, {Name: "?"}}).Draw(rt, "device"), steps, step)
+			g := &r.GPUs[0]
+			left := g.Owners[timeline.Compute]
+			for _, sub := range []timeline.Sub{timeline.SubMatmul, timeline.SubConv, timeline.SubOptimizer, timeline.SubCopyCast} {
+				ns := n("sub", left)
+				left -= ns
+				g.Subs[timeline.Compute] = append(g.Subs[timeline.Compute], timeline.SubNS{Sub: sub, NS: ns})
+			}
+			for range rapid.IntRange(0, 4).Draw(rt, "kernels") {
+				k := timeline.KernelRow{Name: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "name"), Class: rapid.SampledFrom([]string{"matmul", "conv", "optimizer", "comm"}).Draw(rt, "class"),
+					Count: 1 + n("count", 1000), Dur: n("dur", 1000*ms), TensorCore: int8(rapid.IntRange(-1, 1).Draw(rt, "tc")), DType: rapid.SampledFrom([]string{"", "fp32", "bf16"}).Draw(rt, "dtype")}
+				k.Short, k.SmallGrid = n("short", k.Count), n("grid", k.Count+1)-1
+				k.ShortDur = min(k.Dur, 10*us*k.Short)
+				g.Kernels = append(g.Kernels, k)
+			}
+			for range rapid.IntRange(0, 3).Draw(rt, "copies") {
+				g.Copies = append(g.Copies, timeline.CopyRow{Kind: timeline.DirH2D, Memory: rapid.SampledFrom([]timeline.MemKind{timeline.MemUnknown, timeline.MemPageable, timeline.MemPinned}).Draw(rt, "memory"),
+					Count: 1 + n("copies", 100), Bytes: n("bytes", 1e12), Dur: n("dur", 100*ms), BigCount: n("big", 9), BigBytes: n("big bytes", 1e12), BigDur: n("big dur", 10*ms)})
+			}
+			for range rapid.IntRange(0, 12).Draw(rt, "collectives") {
+				c := reduce(n("at", int64(g.Window.End)), n("wait", ms), n("transfer", ms), n("size", 1<<31)-1,
+					rapid.SampledFrom([]timeline.Confidence{timeline.NoConfidence, timeline.Inferred, timeline.Measured}).Draw(rt, "split"))
+				c.OnCompute, c.GroupSize = rapid.Bool().Draw(rt, "on compute"), rapid.IntRange(0, 9).Draw(rt, "group")
+				r.Collectives = append(r.Collectives, c)
+			}
+			t := &r.Rank
+			t.MatmulNS, t.CastNS, t.ChainNS, t.OptimizerNS = n("matmul", 1000*ms), n("cast", 1000*ms)-1, n("chain", 1000*ms), n("optimizer", 1000*ms)-1
+			t.MatmulShapedNS, t.Shapes, t.Operators = n("shaped", t.MatmulNS), true, true
+			t.Chains = n("chains", 10)
+			t.ChainKernels = t.Chains * 3
+			for range rapid.IntRange(0, 3).Draw(rt, "products") {
+				t.Matmuls = append(t.Matmuls, timeline.MatmulRow{M: n("m", 9000), N: n("n", 9000), K: n("k", 9000), Batch: n("batch", 3), DType: rapid.SampledFrom([]string{"bf16", "fp32", ""}).Draw(rt, "type"),
+					TensorCore: int8(rapid.IntRange(-1, 1).Draw(rt, "units")), Count: 1 + n("n", 100), Dur: n("time", 1000*ms)})
+			}
+			for range steps {
+				r.HostBusy = append(r.HostBusy, n("host", 400*ms))
+			}
+			ranks = append(ranks, r)
+		}
+		job := &ledger.Job{Ranks: ranks, World: rapid.IntRange(0, 16).Draw(rt, "world")}
+		for i := range ranks {
+			job.GPUs = append(job.GPUs, ledger.GPURef{ID: "gpu" + string(rune('0'+i)), Rank: i})
+			last := n("last", 20)
+			job.Culprits = append(job.Culprits, ledger.Culprit{Rank: i, Last: last, Of: max(last, 1), WaitNS: n("waited", ms)})
+			job.Waits = append(job.Waits, ledger.Wait{Culprit: i, Owner: timeline.Owner(n("held", int64(timeline.NOwners)-1)), DurNS: n("wait", ms), Conf: timeline.Measured})
+		}
+		_, errs := Derive(&Input{Job: job, Base: &timeline.Timeline{}, Tables: tab})
+		for _, err := range errs {
+			rt.Error(err)
+		}
+	})
+}
+
 func TestTablesClose(t *testing.T) {
 	tab := loadTables(t)
 	rapid.Check(t, func(rt *rapid.T) {
