@@ -180,7 +180,7 @@ func TestCrossGPU(t *testing.T) {
 	g = run(flat(120, 1), dip, flat(120, 1))
 	g.num("run", runJaccard, 0)
 	g.num("run", runLateLow, 0.3)
-	g.text("run", runLateName, "gpu1")
+	g.text("run", runLateName, "GPU 1")
 	g = run(flat(120, 1), flat(120, 1))
 	g.missing("run", runJaccard, "no GPU's utilisation dips")
 	g.num("run", runLateLow, 0)

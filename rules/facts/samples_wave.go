@@ -439,7 +439,7 @@ var CrossGPU = &Deriver{Name: "cross-gpu", Gives: []*Decl{runJaccard, runDipGPUs
 	}
 	p.Set(runLateLow, 0, num(float64(alone[most])/float64(len(curves[0]))))
 	if alone[most] > 0 {
-		p.Set(runLateName, 0, Value{Text: ids[most], Cover: cover, Conf: timeline.Hint})
+		p.Set(runLateName, 0, Value{Text: inWords(Subject{ID: ids[most]}), Cover: cover, Conf: timeline.Hint})
 	} else {
 		p.Set(runLateName, 0, Value{Text: "none", Cover: cover, Conf: timeline.Hint})
 	}

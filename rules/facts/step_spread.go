@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"strings"
+
 	"gpureport/ingest/timeline"
 	"gpureport/ingest/unit"
 )
@@ -45,7 +47,7 @@ var RankSpread = &Deriver{Name: "rank-spread", After: []*Deriver{LedgerShares}, 
 		}
 		conf = min(conf, c)
 		p.Set(rankOwn, sub, Value{Num: median(x), Cover: 1, Conf: c})
-		own, total, names = append(own, median(x)), append(total, median(t)), append(names, p.Facts.Subjects[sub].ID)
+		own, total, names = append(own, median(x)), append(total, median(t)), append(names, inWords(p.Facts.Subjects[sub]))
 	})
 	switch {
 	case len(p.Job.Ranks) == 0:
@@ -68,3 +70,13 @@ var RankSpread = &Deriver{Name: "rank-spread", After: []*Deriver{LedgerShares}, 
 	p.Set(runSpreadT, 0, v)
 	p.Set(runSlowest, 0, Value{Text: names[most], Cover: 1, Conf: conf})
 }}
+
+// inWords names a subject in a text fact: rank 5, GPU 0; a process without a number by its id.
+func inWords(s Subject) string {
+	for _, w := range []struct{ prefix, word string }{{"rank", "rank "}, {"gpu", "GPU "}} {
+		if n, ok := strings.CutPrefix(s.ID, w.prefix); ok {
+			return w.word + n
+		}
+	}
+	return s.ID
+}

@@ -172,7 +172,7 @@ func TestRankSpread(t *testing.T) {
 	g := b.derive(t)
 	g.num("run", runSpread, 0.4)
 	g.num("run", runSpreadT, 0.04/0.14)
-	g.text("run", runSlowest, "rank2")
+	g.text("run", runSlowest, "rank 2")
 	g.num("rank1", rankOwn, 0.1)
 
 	b = newBench()
