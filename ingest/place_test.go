@@ -84,7 +84,7 @@ func TestPlaceByOverlap(t *testing.T) {
 	if got := time.Duration(base.Series[0].At[0] - first); got != c.Offset {
 		t.Errorf("readings moved by %v, clock says %v", got, c.Offset)
 	}
-	if cov := base.Sources[src].Coverage; len(cov) != 1 || cov[0].Start != base.Series[0].At[0] {
+	if cov := base.Sources[src].Coverage; len(cov) != 1 || cov[0].Start != base.Series[0].At[0]-1e9 {
 		t.Errorf("coverage %v", cov)
 	}
 	if base.Window.Start > t0 || base.Window.End < t0+40e9 || base.Epoch.Unix() != 0 {

@@ -197,6 +197,23 @@ func recogniseText(t *testing.T, name, text string) string {
 	return s.Files[0].Source.Format
 }
 
+func TestAdviceForHeadlessLogs(t *testing.T) {
+	for _, text := range []string{"68.52\n68.43\n68.61\n", "2026/07/14 08:12:53.123, 0, 12 %\n2026/07/14 08:12:54.123, 0, 13 %\n", " 20260714 08:12:53 0 63 41 - 99 45 0 0 2619 1980\n 20260714 08:12:54 0 63 41 - 99 45 0 0 2619 1980\n"} {
+		p := filepath.Join(t.TempDir(), "x.log")
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := ingest.Open([]string{p}, List, ingest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if src := s.Files[0].Source; src.Format != ingest.Unknown || !strings.Contains(src.Note, "without its header") || !strings.Contains(src.Note, recordQuery) || src.Head == "" {
+			t.Errorf("%q: %+v", text, src)
+		}
+		_ = s.Close()
+	}
+}
+
 func TestRecognise(t *testing.T) {
 	for _, c := range []struct{ what, text, want string }{
 		{"empty", "", "unknown"},
@@ -217,6 +234,7 @@ func TestRecognise(t *testing.T) {
 		{"another table with an index", "index,name\n1,bob\n", "unknown"},
 		{"loss log", "step,loss,lr\n1,2.5,0.1\n", "unknown"},
 		{"noheader", "2026/07/14 08:12:53.123, 0, 12 %, 30 %\n2026/07/14 08:12:54.123, 0, 13 %, 30 %\n", "unknown"},
+		{"dmon noheader", "0, 63, 41, -, 99, 45, 0, 0, 0, 0, 2619, 1980\n1, 63, 41, -, 99, 45, 0, 0, 0, 0, 2619, 1980\n", "unknown"},
 		{"compute apps", "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n", "smi-apps"},
 		{"apps without uuid", "pid, process_name, used_gpu_memory [MiB]\n1, python, 3 MiB\n", "smi-apps"},
 		{"retired pages", "gpu_uuid, retired_pages.address, retired_pages.cause\n", "smi-apps"},

@@ -201,7 +201,7 @@ var (
 			return false
 		}
 		for _, line := range lines[:len(lines)-1] {
-			if !headless.MatchString(line) && !bareNumber.MatchString(line) {
+			if !headless.MatchString(line) && !bareNumber.MatchString(line) && !dmonRow.MatchString(line) {
 				return false
 			}
 		}
@@ -239,6 +239,7 @@ var (
 	appsHeader = regexp.MustCompile(`^(timestamp|gpu_name|gpu_bus_id|gpu_uuid|gpu_serial|pid|process_name|vgpu_instance|remapped_rows\.[a-z.]+|retired_pages\.[a-z]+)?,? ?.*\b(pid, |process_name|used_gpu_memory|retired_pages\.(address|cause)|^gpu_uuid, remapped_rows)`)
 	headless   = regexp.MustCompile(`^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}(, .*)?|\d+, .*(%|MiB|W|MHz|GPU-[0-9a-f]|P\d).*|\d+(\.\d+)? (%|MiB|W|MHz)(, .*)?)$`)
 	bareNumber = regexp.MustCompile(`^-?\d+([.,]\d+)?( ?[%WC]|, *-?\d+(\.\d+)?)*$`)
+	dmonRow    = regexp.MustCompile(`^(\d{8}[ ,]+)?(\d\d:\d\d:\d\d[ ,]+)?\d{1,2}([ ,]+(\d+|-)){8,}[ ,]*$`)
 	promLine   = regexp.MustCompile(`^(# (HELP|TYPE) (DCGM_FI_|nvidia_smi_|nvidia_gpu_|gpu_)|DCGM_FI_[A-Z_]+ ?\{|nvidia_smi_[a-z_]+\{)`)
 	kernelLine = regexp.MustCompile(`NVRM: |SXid \(PCI|Xid \(`)
 )

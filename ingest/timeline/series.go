@@ -119,9 +119,13 @@ func (s *Series) sort() (dropped int, first uint32) {
 // two and a half times the median distance, and never under 2 s. Each stretch is closed by 1 ns, so that the last reading lies inside.
 func (tl *Timeline) CoverageOf(src SourceID, gap Time) []Interval {
 	var at []Time
+	var window Time
 	for i := range tl.Series {
 		if s := &tl.Series[i]; tl.Tracks[s.Track].Source == src {
 			at = append(at, s.At...)
+			if s.Metric.Covers == WindowBefore {
+				window = max(window, Time(s.Metric.Window))
+			}
 		}
 	}
 	if len(at) == 0 {
@@ -136,11 +140,11 @@ func (tl *Timeline) CoverageOf(src SourceID, gap Time) []Interval {
 		}
 	}
 	var out []Interval
-	start := at[0]
+	start := at[0] - window
 	for i := 1; i < len(at); i++ {
 		if at[i]-at[i-1] > gap {
 			out = append(out, Interval{start, at[i-1] + 1})
-			start = at[i]
+			start = max(at[i]-window, at[i-1]+1)
 		}
 	}
 	return append(out, Interval{start, at[len(at)-1] + 1})
