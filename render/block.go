@@ -265,7 +265,7 @@ type CheckRow struct {
 }
 
 // NumberRow is a number against its limit.
-type NumberRow struct{ Name, Value, Limit, Source string }
+type NumberRow struct{ Name, ID, Value, Limit, Source string }
 
 // WithheldRow is advice held back.
 type WithheldRow struct{ Say, Gate, Why, Command string }

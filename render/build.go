@@ -49,6 +49,7 @@ func Build(in *Input) *Report {
 	b.tables()
 	b.series()
 	b.checks()
+	b.facts()
 	b.plan()
 	b.verdict()
 	fillEmpty(r)
@@ -480,6 +481,12 @@ func (b *builder) checks() {
 		if c.Confidence != timeline.NoConfidence {
 			row.Confidence = strOrNil(c.Confidence.String())
 		}
+		for _, cl := range c.Clauses {
+			row.Clauses = append(row.Clauses, Clause{cl.Text, map[engine.Outcome]string{engine.Finding: "true", engine.Pass: "false"}[cl.Outcome]})
+			if row.Clauses[len(row.Clauses)-1].Is == "" {
+				row.Clauses[len(row.Clauses)-1].Is = "unknown"
+			}
+		}
 		for _, a := range c.Do {
 			row.Do = append(row.Do, a.Say)
 		}
@@ -507,6 +514,24 @@ func (b *builder) checks() {
 			row.Missing = append(row.Missing, Missing{string(m.Fact), m.Why, command(m.Capture)})
 		}
 		b.r.Checks = append(b.r.Checks, row)
+	}
+}
+
+// facts documents what the checks' numbers are.
+func (b *builder) facts() {
+	named := map[string]bool{}
+	for i := range b.r.Checks {
+		for id := range b.r.Checks[i].Numbers {
+			named[id] = true
+		}
+	}
+	for _, d := range b.in.Facts.Decls {
+		if named[string(d.ID)] {
+			b.r.Facts = append(b.r.Facts, FactDoc{string(d.ID), string(d.Unit), d.Doc})
+		}
+	}
+	if n := b.job.World; n > 0 {
+		b.r.WorldSize = &n
 	}
 }
 
@@ -604,6 +629,7 @@ func fillEmpty(r *Report) {
 	z(&r.Checks)
 	z(&r.CapturePlan)
 	z(&r.StepMarks)
+	z(&r.Facts)
 	z(&r.Verdict.Evidence)
 	z(&r.Verdict.Do)
 	z(&r.Verdict.Dont)
@@ -625,6 +651,7 @@ func fillEmpty(r *Report) {
 		z(&c.Withheld)
 		z(&c.Refs)
 		z(&c.Missing)
+		z(&c.Clauses)
 	}
 	for i := range r.CapturePlan {
 		z(&r.CapturePlan[i].Answers)

@@ -31,6 +31,8 @@ type Report struct {
 	Checks      []Check      `json:"checks"`
 	CapturePlan []Capture    `json:"capture_plan"`
 	StepMarks   []StepMarks  `json:"step_marks"`
+	WorldSize   *int         `json:"world_size"`   // ranks of the job as the traces state it
+	Facts       []FactDoc    `json:"facts"`        // what the numbers of the checks mean, by id
 	SumErrorNS  int64        `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
 }
 
@@ -100,6 +102,7 @@ type Verdict struct {
 	Next            *string  `json:"next"` // what would limit after the fix
 	Do              []string `json:"do"`   // at most two
 	Dont            []string `json:"dont"`
+	Record          *Capture `json:"record"` // the next command: what would tell most about this verdict; null when nothing is missing
 }
 
 // GPU is one device of the report.
@@ -275,6 +278,7 @@ type Check struct {
 	Numbers         map[string]*float64 `json:"numbers"`
 	Limits          map[string]float64  `json:"limits"`
 	LimitSources    map[string]string   `json:"limit_sources"`
+	Clauses         []Clause            `json:"clauses"`
 	Overlaps        []string            `json:"overlaps"`
 	Withheld        []Withheld          `json:"withheld"`
 	Refs            []string            `json:"refs"`
@@ -305,4 +309,17 @@ type Capture struct {
 	Where   string   `json:"where"`
 	Title   string   `json:"title"`
 	Answers []string `json:"answers"`
+}
+
+// Clause is one comparison of a check's condition and how it came out: true, false or unknown.
+type Clause struct {
+	Text string `json:"text"`
+	Is   string `json:"is"`
+}
+
+// FactDoc says what a fact is.
+type FactDoc struct {
+	ID   string `json:"id"`
+	Unit string `json:"unit"`
+	Doc  string `json:"doc"`
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -152,7 +153,7 @@ func checkRow(r *Report, o RuleOutcome) CheckRow {
 	switch c.Outcome {
 	case "finding":
 		row.Tag = severity(c)
-		row.Open = contains(r.Verdict.Evidence, c.ID)
+		row.Open = slices.Contains(r.Verdict.Evidence, c.ID)
 		same := sameTime(r)[i]
 		switch {
 		case c.RecoverableFrac == nil:
@@ -182,11 +183,16 @@ func checkRow(r *Report, o RuleOutcome) CheckRow {
 	default:
 		row.Tag = c.Outcome
 	}
-	row.Numbers = numberRows(c)
+	row.Numbers = numberRows(r, c)
 	for _, w := range c.Withheld {
 		row.Withheld = append(row.Withheld, WithheldRow{w.Say, w.Gate, w.Why, w.Capture})
 	}
-	for _, m := range c.Missing {
+	for _, m := range c.Missing { // one entry for all facts that wait for the same
+		k := slices.IndexFunc(row.Missing, func(x MissingRow) bool { return x.Why == m.Why && x.Command == m.Capture })
+		if k >= 0 {
+			row.Missing[k].Fact += ", " + m.Fact
+			continue
+		}
 		row.Missing = append(row.Missing, MissingRow{m.Fact, m.Why, m.Capture})
 	}
 	if len(o.Checks) > 1 {
@@ -240,36 +246,64 @@ func subjectWords(r *Report, o RuleOutcome) string {
 	return fmt.Sprintf("%d of %d %s", n, len(o.Checks), noun)
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
+// numberRows sets each number against the limit it was compared with; limits that no number claims follow.
+func numberRows(r *Report, c *Check) []NumberRow {
+	limitOf, claimed := map[string]string{}, map[string]bool{}
+	for _, cl := range c.Clauses {
+		words := strings.FieldsFunc(cl.Text, func(ch rune) bool {
+			return !(ch == '.' || ch == '_' || ch == '-' || ch >= '0' && ch <= '9' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z')
+		})
+		fact, limit := "", ""
+		for _, w := range words {
+			if _, ok := c.Numbers[w]; ok && fact == "" {
+				fact = w
+			}
+			if _, ok := c.Limits[w]; ok && limit == "" {
+				limit = w
+			}
+		}
+		if fact != "" && limit != "" && limitOf[fact] == "" {
+			limitOf[fact], claimed[limit] = limit, true
 		}
 	}
-	return false
-}
-
-func numberRows(c *Check) []NumberRow {
 	var ids []string
 	for id := range c.Numbers {
 		ids = append(ids, id)
 	}
-	sort.Strings(ids)
+	// those with a limit first: they decided
+	sort.Slice(ids, func(i, j int) bool {
+		if a, b := limitOf[ids[i]] != "", limitOf[ids[j]] != ""; a != b {
+			return a
+		}
+		return ids[i] < ids[j]
+	})
 	var out []NumberRow
 	for _, id := range ids {
 		v := c.Numbers[id]
 		if v == nil {
 			continue
 		}
-		out = append(out, NumberRow{Name: id, Value: factText(id, *v)})
+		row := NumberRow{Name: id, Value: factText(id, *v)}
+		for i := range r.Facts {
+			if r.Facts[i].ID == id {
+				row.Name = strings.TrimSuffix(r.Facts[i].Doc, ".")
+				row.ID = id
+			}
+		}
+		if l := limitOf[id]; l != "" {
+			row.Limit, row.Source = "limit "+factText(id, c.Limits[l]), c.LimitSources[l]
+		}
+		out = append(out, row)
 	}
 	var names []string
 	for n := range c.Limits {
-		names = append(names, n)
+		if !claimed[n] {
+			names = append(names, n)
+		}
 	}
 	sort.Strings(names)
 	for _, n := range names {
-		out = append(out, NumberRow{Name: "limit " + n, Value: "", Limit: limitText(c, n), Source: c.LimitSources[n]})
+		out = append(out, NumberRow{Name: "limit " + n, Value: digits(c.Limits[n], 4, "\u202f"), Source: c.LimitSources[n]})
 	}
 	return out
 }
@@ -298,17 +332,6 @@ func factText(id string, v float64) string {
 			return "yes"
 		}
 		return "no"
-	}
-	return digits(v, 4, "\u202f")
-}
-
-// limitText prints a limit like the facts it is compared with.
-func limitText(c *Check, name string) string {
-	v := c.Limits[name]
-	for id := range c.Numbers {
-		if strings.HasSuffix(id, "_frac") && v <= 1 {
-			return Pct(v)
-		}
 	}
 	return digits(v, 4, "\u202f")
 }

@@ -305,26 +305,20 @@ func (fs *FirstScreen) cost(r *Report) {
 func sureText(r *Report) string {
 	var parts []string
 	ranks, world := map[int]bool{}, 0
-	traces := 0
-	for _, in := range r.Inputs {
-		if in.Used && in.Covers == nil {
-			traces++
-		}
-	}
 	for _, g := range r.GPUs {
 		if g.Rank != nil {
 			ranks[*g.Rank] = true
 		}
 	}
-	if c := r.check("run.world_count"); c > 0 {
-		world = int(c)
+	if r.WorldSize != nil {
+		world = *r.WorldSize
 	}
 	if len(r.Ledger) > 0 {
 		switch {
 		case world > 1:
 			parts = append(parts, fmt.Sprintf("Traces of %d of %d ranks.", len(ranks), world))
 		default:
-			parts = append(parts, fmt.Sprintf("%s of %s %s.", Plural(traces, "A trace", "Traces"), NumberWordLower(len(r.Ledger)), Plural(len(r.Ledger), "GPU", "GPUs")))
+			parts = append(parts, fmt.Sprintf("%s of %s %s.", Plural(len(r.Ledger), "A trace", "Traces"), NumberWordLower(len(r.Ledger)), Plural(len(r.Ledger), "GPU", "GPUs")))
 		}
 		u := r.shareOf(timeline.UnknownOwner)
 		s := "The ledger closes"
@@ -354,30 +348,22 @@ func sureText(r *Report) string {
 // NumberWordLower is a count inside a sentence.
 func NumberWordLower(n int) string { return strings.ToLower(NumberWord(n)) }
 
-// check finds a number among the checks' numbers; 0 if no check names it.
-func (r *Report) check(fact string) float64 {
-	for i := range r.Checks {
-		if v, ok := r.Checks[i].Numbers[fact]; ok && v != nil {
-			return *v
-		}
-	}
-	return 0
-}
-
 func (fs *FirstScreen) next(r *Report) {
-	for _, s := range r.Verdict.Do {
+	do := r.Verdict.Do
+	if r.Verdict.Record != nil && len(do) > 1 {
+		do = do[:1]
+	}
+	for _, s := range do {
 		lead, text := splitLead(s)
 		fs.Do = append(fs.Do, Do{Lead: lead, Text: text})
 	}
-	if len(r.CapturePlan) > 0 && len(fs.Do) < 2 {
-		c := r.CapturePlan[0]
-		lead := "Record what is missing"
-		if len(r.Ledger) == 0 {
-			lead = "Record some steps on every rank"
-		}
-		fs.Do = append(fs.Do, Do{Lead: lead, Text: ": " + c.Title + ".", Command: c.Command})
+	if c := r.Verdict.Record; c != nil {
+		fs.Do = append(fs.Do, Do{Lead: "Record " + c.Title, Text: ", " + c.Where + ":", Command: c.Command})
 	}
 	fs.Dont = r.Verdict.Dont
+	if len(fs.Dont) > 1 {
+		fs.Dont = fs.Dont[:1]
+	}
 }
 
 // splitLead cuts an advice at its first comma or colon, so that the imperative stands out.

@@ -235,6 +235,13 @@ func (t *term) findings(r *Report) {
 		sev := fmt.Sprintf("%-8s", severity(c))
 		left := "  " + sev + fmt.Sprintf("%-21s ", c.ID)
 		room := termWidth - len(left) - runewidth.StringWidth(ascii(right)) - 2
+		// a whole title says more than half a sentence
+		if runewidth.StringWidth(ascii(says)) > room {
+			says = c.Title
+			if n := seen[c.ID]; n > 1 {
+				says = fmt.Sprintf("%s (%d x)", says, n)
+			}
+		}
 		s := runewidth.FillRight(runewidth.Truncate(ascii(says), room, "..."), room)
 		line := strings.TrimRight(left+s+"  "+ascii(right), " ")
 		if t.o.Color && severity(c) == "critical" {
@@ -249,8 +256,8 @@ func (t *term) findings(r *Report) {
 
 func (t *term) next(r *Report) {
 	do := append([]string{}, r.Verdict.Do...)
-	if len(do) == 0 && len(r.CapturePlan) > 0 {
-		do = append(do, "record what is missing: "+r.CapturePlan[0].Title)
+	if c := r.Verdict.Record; c != nil {
+		do = append(do, "record "+c.Title+", "+c.Where)
 	}
 	if len(do) == 0 {
 		return

@@ -64,6 +64,7 @@ func (b *builder) verdict() {
 	out.Sentence = b.sentence(v)
 	out.Lead = b.lead(v)
 	out.Do, out.Dont = b.advice(v)
+	out.Record = b.record(v)
 	b.r.Verdict = out
 }
 
@@ -380,4 +381,34 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		}
 	}
 	return do, dont
+}
+
+// record picks the next command: what a withheld advice of the evidence waits for, else what an unknown of the evidence's stages waits for,
+// else the first of the plan.
+func (b *builder) record(v engine.Verdict) *Capture {
+	pick := func(command string) *Capture {
+		for i := range b.r.CapturePlan {
+			if b.r.CapturePlan[i].Command == command {
+				return &b.r.CapturePlan[i]
+			}
+		}
+		return nil
+	}
+	for _, id := range v.Evidence {
+		for i := range b.r.Checks {
+			c := &b.r.Checks[i]
+			if c.ID != id || c.Outcome != "finding" {
+				continue
+			}
+			for _, w := range c.Withheld {
+				if p := pick(w.Capture); p != nil {
+					return p
+				}
+			}
+		}
+	}
+	if len(b.r.CapturePlan) > 0 {
+		return &b.r.CapturePlan[0]
+	}
+	return nil
 }

@@ -384,6 +384,13 @@ func TestBrowserPrint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// The same on screen: paper's width, print's rules.
+	if _, err := chromedp.Call(x.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(x.ctx, chromedp.EmulateViewport(695, 1000)); err != nil {
+		t.Fatal(err)
+	}
 	js[bool](x, `(dispatchEvent(new Event('beforeprint')), true)`)
 	if n := js[int](x, `document.querySelectorAll('details.o-finding:not([open])').length`); n != 0 {
 		t.Errorf("%d findings are folded in print", n)
@@ -391,7 +398,13 @@ func TestBrowserPrint(t *testing.T) {
 	if w := js[float64](x, `document.querySelector('.chart').clientWidth`); w > 700 {
 		t.Errorf("charts are %.0f px wide in print", w)
 	}
+	if c := js[string](x, `getComputedStyle(document.body).backgroundColor`); c != "rgb(255, 255, 255)" {
+		t.Errorf("paper is %s", c)
+	}
 	x.shot("print", "main")
+	x.shot("print-verdict", "#verdict")
+	x.shot("print-timeline", "#timeline")
+	x.shot("print-checklist", ".stage:nth-of-type(3)")
 	js[bool](x, `(dispatchEvent(new Event('afterprint')), true)`)
 	x.quiet()
 }
