@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:])
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
@@ -32,9 +33,11 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.msg }
 
-func run(ctx context.Context, args []string) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -42,10 +45,10 @@ func run(ctx context.Context, args []string) int {
 	var ee *exitError
 	if errors.As(err, &ee) {
 		if ee.msg != "" {
-			fmt.Fprintln(os.Stderr, "gpureport: "+ee.msg)
+			fmt.Fprintln(stderr, "gpureport: "+ee.msg)
 		}
 		return ee.code
 	}
-	fmt.Fprintln(os.Stderr, "gpureport: "+err.Error())
+	fmt.Fprintln(stderr, "gpureport: "+err.Error())
 	return exitUse
 }
