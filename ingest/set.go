@@ -60,7 +60,8 @@ func (f *File) Asks() []string {
 	return f.Format.Asks
 }
 
-// Set is all inputs of a run, sorted by path. Close it to let archives and temporary files go.
+// Set is all inputs of a run, sorted by path. Bytes and SHA256 of a member of an archive are those of the file that unpacking it gives.
+// Close it to let archives and temporary files go.
 type Set struct {
 	Files []*File
 

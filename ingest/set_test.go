@@ -272,6 +272,16 @@ func TestLinkLoopsAndUnreadable(t *testing.T) {
 	}
 }
 
+func TestNamesAreSafeToShow(t *testing.T) {
+	dir := t.TempDir()
+	tree{"a\nb.log": "LOG\n", "a\tb.log": "LOG\n", "\x1b[31m.log": "LOG\n", "=HYPERLINK(x).log": "LOG\n"}.write(t, dir)
+	s, _ := openAll(t, Options{}, dir)
+	base := filepath.Base(dir)
+	if got, want := listed(s), base+"/a?b.log log 1\n"+base+"/a?b.log#2 log 1\n=HYPERLINK(x).log log 1\n?[31m.log log 1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestArgumentThatIsNotThere(t *testing.T) {
 	_, err := Open([]string{filepath.Join(t.TempDir(), "nope")}, testFormats(), Options{})
 	if err == nil || !strings.Contains(err.Error(), "nope") {

@@ -174,6 +174,12 @@ type gpu struct {
 	index     int
 }
 
+// host is the clock of one machine.
+type host struct {
+	ingest.WallClock
+	day, lastTod timeline.Time // of -o T
+}
+
 type reader struct {
 	in  *ingest.Input
 	b   *timeline.Builder
@@ -186,17 +192,15 @@ type reader struct {
 	csv          bool
 	header       int // number of headers that changed columns
 
-	walls   map[string]*ingest.WallClock // by label: hosts have clocks of their own
-	wall    *ingest.WallClock            // of the last row
-	day     timeline.Time                // of -o T
-	lastTod timeline.Time
-	timed   uint8 // what times the rows had: bit 0 none, 1 time only, 2 date and time, 3 stamps of the log collector
-	cycle   int
-	rows    int64
-	period  timeline.Time
-	gpus    map[gpuKey]*gpu
-	labels  map[string]bool
-	cells   []string
+	hosts  map[string]*host // by label: hosts have clocks of their own
+	host   *host            // of the last row
+	timed  uint8            // what times the rows had: bit 0 none, 1 time only, 2 date and time, 3 stamps of the log collector
+	cycle  int
+	rows   int64
+	period timeline.Time
+	gpus   map[gpuKey]*gpu
+	labels map[string]bool
+	cells  []string
 }
 
 const (
@@ -212,7 +216,7 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 		return err
 	}
 	defer f.Close()
-	r := &reader{in: in, b: b, src: in.Source, gpus: map[gpuKey]*gpu{}, labels: map[string]bool{}, walls: map[string]*ingest.WallClock{}, wall: &ingest.WallClock{}, period: 1e9, cycle: -1}
+	r := &reader{in: in, b: b, src: in.Source, gpus: map[gpuKey]*gpu{}, labels: map[string]bool{}, hosts: map[string]*host{}, host: &host{}, period: 1e9, cycle: -1}
 	if p, ok := in.Opt.Set["period"]; ok {
 		d, err := strconv.ParseFloat(p, 64)
 		if err != nil || !(d > 0 && d < 1e6) {
@@ -333,7 +337,7 @@ func (r *reader) stray(text []byte, row uint64) {
 
 func (r *reader) lastAt() timeline.Time {
 	if r.timed&(timesTod|timesFull|timesStamp) != 0 {
-		at, _ := r.wall.Last()
+		at, _ := r.host.Last()
 		return at
 	}
 	return timeline.Time(max(r.cycle, 0)) * r.period
@@ -456,11 +460,12 @@ func (r *reader) at(cells []string, stamp time.Time, k gpuKey, row uint64) (time
 		}
 		if r.date < 0 {
 			r.timed |= timesTod
-			if tod < r.lastTod-12*3600e9 {
-				r.day += 24 * 3600e9
+			h := r.hostOf(k.label)
+			if tod < h.lastTod-12*3600e9 {
+				h.day += 24 * 3600e9
 			}
-			r.lastTod = tod
-			return r.step(r.day+tod, k, row)
+			h.lastTod = tod
+			return r.step(h.day+tod, k, row)
 		}
 		day, ok := parseDay(cells[r.date])
 		if !ok {
@@ -484,14 +489,19 @@ func (r *reader) at(cells []string, stamp time.Time, k gpuKey, row uint64) (time
 	return timeline.Time(r.cycle) * r.period, true
 }
 
+func (r *reader) hostOf(label string) *host {
+	if r.host = r.hosts[label]; r.host == nil {
+		r.host = &host{}
+		r.hosts[label] = r.host
+	}
+	return r.host
+}
+
 // step follows the wall clock and reports its jumps.
 func (r *reader) step(stamp timeline.Time, k gpuKey, row uint64) (timeline.Time, bool) {
-	if r.wall = r.walls[k.label]; r.wall == nil {
-		r.wall = &ingest.WallClock{}
-		r.walls[k.label] = r.wall
-	}
-	before, _ := r.wall.Last()
-	at, step := r.wall.At(stamp)
+	h := r.hostOf(k.label)
+	before, _ := h.Last()
+	at, step := h.At(stamp)
 	if step == ingest.StepNone {
 		return at, true
 	}

@@ -79,6 +79,8 @@ func TestRead(t *testing.T) {
 			[]string{"GPU 0 power_w 1@0s row3", "GPU 0 power_w 3@5s row4"}, "no-time@1*1"},
 		{"time only rolls over at midnight", "#Time gpu pwr\n#HH:MM:SS Idx W\n23:59:59 0 1\n00:00:00 0 2\n", nil,
 			[]string{"GPU 0 power_w 1@23h59m59s row3", "GPU 0 power_w 2@24h0m0s row4"}, ""},
+		{"two hosts at midnight", "0: #Time gpu pwr\n0: #HH:MM:SS Idx W\n0: 23:59:59 0 1\n1: 23:59:58 0 5\n0: 00:00:00 0 2\n1: 23:59:59 0 6\n0: 00:00:01 0 3\n1: 00:00:00 0 7\n", nil,
+			[]string{"0: GPU 0 power_w 1@23h59m59s row3", "0: GPU 0 power_w 2@24h0m0s row5", "0: GPU 0 power_w 3@24h0m1s row7", "1: GPU 0 power_w 5@23h59m58s row4", "1: GPU 0 power_w 6@23h59m59s row6", "1: GPU 0 power_w 7@24h0m0s row8"}, "several-hosts@1*1"},
 		{"date only is no time", "#Date gpu pwr\n#YYYYMMDD Idx W\n20260714 0 1\n20260714 0 2\n", nil,
 			[]string{"GPU 0 power_w 1@0s row3", "GPU 0 power_w 2@1s row4"}, "no-time@1*1"},
 		{"header repeats", "# gpu pwr\n# Idx W\n 0 1\n# gpu pwr\n# Idx W\n 0 3\n", nil,

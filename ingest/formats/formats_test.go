@@ -222,6 +222,7 @@ func TestRecognise(t *testing.T) {
 		{"dmon after a shell message", "nohup: ignoring input\n# gpu pwr\n# Idx W\n0 50\n", "dmon"},
 		{"dmon under kubectl logs", "2026-07-14T08:12:53.1Z # gpu pwr\n2026-07-14T08:12:53.1Z # Idx W\n2026-07-14T08:12:54.1Z 0 50\n", "dmon"},
 		{"dmon under srun --label", "3: # gpu pwr\n3: # Idx W\n3:     0 50\n", "dmon"},
+		{"dmon with a driver message", "# gpu pwr\n# Idx W\n0 50\nNVRM: Xid (PCI:0000:05:00): 79, GPU has fallen off the bus.\n", "dmon"},
 		{"pmon", "# gpu pid type sm mem enc dec command\n# Idx # C/G % % % % name\n 0 - - - - - - -\n", "pmon"},
 		{"pmon with date", "#Date Time gpu pid type sm command\n#YYYYMMDD HH:MM:SS Idx # C/G % name\n", "pmon"},
 		{"look-alike", "# ppu pwr sm\n# Idx W %\n0 1 2\n", "other-dmon"},

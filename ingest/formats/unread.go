@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gpureport/ingest"
+	"gpureport/ingest/dmon"
+	"gpureport/ingest/smiquery"
 )
 
 // The commands whose output is read.
@@ -217,8 +219,11 @@ var (
 	})
 	kernelLog = unread("kernel-log", "a kernel log with lines of the NVIDIA driver", recordQuery, func(h ingest.Head) bool {
 		t := skipSpace(h.Text)
-		if len(t) == 0 || t[0] == '{' || t[0] == '<' && has(t[:min(len(t), 200)], "xml") || bytes.HasPrefix(t, []byte("####")) {
+		if len(t) == 0 || t[0] == '{' || t[0] == '[' && jsonArray.Match(t[:min(len(t), 64)]) || t[0] == '<' && has(t[:min(len(t), 200)], "xml") || bytes.HasPrefix(t, []byte("####")) {
 			return false
+		}
+		if _, ok := dmonHeader(h); ok || dmon.Format.Recognise(h) || smiquery.Format.Recognise(h) {
+			return false // a sampled log with a driver message in it
 		}
 		return kernelLine.Match(h.Text)
 	})
@@ -241,6 +246,7 @@ var (
 	bareNumber = regexp.MustCompile(`^-?\d+([.,]\d+)?( ?[%WC]|, *-?\d+(\.\d+)?)*$`)
 	dmonRow    = regexp.MustCompile(`^(\d{8}[ ,]+)?(\d\d:\d\d:\d\d[ ,]+)?\d{1,2}([ ,]+(\d+|-)){8,}[ ,]*$`)
 	promLine   = regexp.MustCompile(`^(# (HELP|TYPE) (DCGM_FI_|nvidia_smi_|nvidia_gpu_|gpu_)|DCGM_FI_[A-Z_]+ ?\{|nvidia_smi_[a-z_]+\{)`)
+	jsonArray  = regexp.MustCompile(`^\[\s*\{`)
 	kernelLine = regexp.MustCompile(`NVRM: |SXid \(PCI|Xid \(`)
 )
 
