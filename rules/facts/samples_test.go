@@ -135,6 +135,27 @@ func TestSawtooth(t *testing.T) {
 	g.missing("gpu0", gpuWaveR, "only 40 samples")
 }
 
+func TestAutocorrelationIsTheSum(t *testing.T) {
+	x := make([]float64, 77)
+	for i := range x {
+		x[i] = noise(i)
+	}
+	total := 0.0
+	for _, v := range x {
+		total += v * v
+	}
+	got := autocorrelation(x)
+	for k := range x {
+		want := 0.0
+		for i := 0; i+k < len(x); i++ {
+			want += x[i] * x[i+k]
+		}
+		if math.Abs(got[k]-want/total) > 1e-12 {
+			t.Fatalf("lag %d: %v, want %v", k, got[k], want/total)
+		}
+	}
+}
+
 func TestSawtoothMatchesIntervals(t *testing.T) {
 	b := newBench()
 	for i := range 2 {

@@ -194,27 +194,13 @@ type wave struct {
 	shape string
 }
 
-// maxProducts bounds the autocorrelation's work on very long logs: beyond it only shorter lags are tried.
-const maxProducts = 100e6
-
 func findWave(x []float64) (w wave) {
 	n := len(x)
-	d := detrend(x)
-	total := 0.0
-	for _, v := range d {
-		total += v * v
-	}
-	if total < 1e-9*float64(n) {
+	r := autocorrelation(detrend(x))
+	if r == nil {
 		return w // flat
 	}
-	lags := min(n/4, int(maxProducts/float64(n)))
-	r := make([]float64, lags+2)
-	for k := range r {
-		for t := 0; t+k < n; t++ {
-			r[k] += d[t] * d[t+k]
-		}
-		r[k] /= total
-	}
+	lags := n / 4
 	zero := 1
 	for zero < len(r) && r[zero] > 0 {
 		zero++
@@ -237,6 +223,62 @@ func findWave(x []float64) (w wave) {
 		w.duty, w.shape = fold(x, w.lag)
 	}
 	return w
+}
+
+// autocorrelation gives sum x[t] x[t+k] / sum x[t]^2 for every lag k, by way of the power spectrum, as logs of days have 100 000 samples;
+// nil for a flat curve.
+func autocorrelation(x []float64) []float64 {
+	size := 1
+	for size < 2*len(x) { // padded, so that the end does not meet the start
+		size *= 2
+	}
+	f := make([]complex128, size)
+	for i, v := range x {
+		f[i] = complex(v, 0)
+	}
+	fourier(f)
+	for i, v := range f {
+		f[i] = complex(real(v)*real(v)+imag(v)*imag(v), 0)
+	}
+	fourier(f)
+	total := real(f[0]) / float64(size)
+	if total < 1e-9*float64(len(x)) {
+		return nil
+	}
+	r := make([]float64, len(x))
+	for k := range r {
+		r[k] = real(f[k]) / float64(size) / total
+	}
+	return r
+}
+
+// fourier transforms f in place; its length is a power of two.
+func fourier(f []complex128) {
+	n := len(f)
+	for i, j := 1, 0; i < n; i++ { // bit reversal
+		bit := n >> 1
+		for ; j&bit != 0; bit >>= 1 {
+			j ^= bit
+		}
+		j |= bit
+		if i < j {
+			f[i], f[j] = f[j], f[i]
+		}
+	}
+	turn := make([]complex128, n/2)
+	for i := range turn {
+		sin, cos := math.Sincos(-2 * math.Pi * float64(i) / float64(n))
+		turn[i] = complex(cos, sin)
+	}
+	for half := 1; half < n; half *= 2 {
+		stride := n / (2 * half)
+		for from := 0; from < n; from += 2 * half {
+			for k := range half {
+				a, b := f[from+k], f[from+k+half]*turn[k*stride]
+				f[from+k], f[from+k+half] = a+b, a-b
+			}
+		}
+	}
 }
 
 // detrend subtracts the rolling median over a quarter of the curve. Values are kept in steps of 1/1000, which is finer than any
