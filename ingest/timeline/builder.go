@@ -6,14 +6,18 @@ import (
 )
 
 // Builder collects what one source gives and turns it into a Timeline. The zero value is ready for use; not safe for
-// concurrent use. Readers fill TL's tables directly, except spans, which go
-// through AddSpan.
+// concurrent use. Readers fill TL's tables directly, except spans, which go through AddSpan, and side rows in numbers, which
+// have their own methods too; those in TL.Spans count as well.
 type Builder struct {
 	TL Timeline
 
-	chunks []*SpanChunk
-	n      int
-	tracks map[trackKey]TrackID
+	chunks  []*SpanChunk
+	n       int
+	copies  sideRows[Copy]
+	kernels sideRows[KernelArgs]
+	comms   sideRows[Comm]
+	shapes  sideRows[Shape]
+	tracks  map[trackKey]TrackID
 }
 
 const (
@@ -173,21 +177,106 @@ func (b *Builder) finishSpans() {
 	s.Link = gather(b.chunks, order, func(c *SpanChunk) *[]uint32 { return &c.Link })
 	s.Row = gather(b.chunks, order, func(c *SpanChunk) *[]uint32 { return &c.Row })
 	b.chunks = nil
-	if len(s.Copies)+len(s.Kernels)+len(s.Comms)+len(s.Shapes) == 0 {
-		return
-	}
-	to := make([]int32, b.n) // new number of each span, -1 dropped
-	for i := range to {
-		to[i] = -1
-	}
-	for i, p := range order {
-		to[p] = int32(i)
-	}
-	s.Copies = renumber(s.Copies, to, func(r *Copy) *int32 { return &r.Span })
-	s.Kernels = renumber(s.Kernels, to, func(r *KernelArgs) *int32 { return &r.Span })
-	s.Comms = renumber(s.Comms, to, func(r *Comm) *int32 { return &r.Span })
-	s.Shapes = renumber(s.Shapes, to, func(r *Shape) *int32 { return &r.Span })
+	row := make([]int32, b.n) // of a side table by span, +1
+	s.Copies = finishSide(s.Copies, &b.copies, order, row, func(r *Copy) *int32 { return &r.Span })
+	s.Kernels = finishSide(s.Kernels, &b.kernels, order, row, func(r *KernelArgs) *int32 { return &r.Span })
+	s.Comms = finishSide(s.Comms, &b.comms, order, row, func(r *Comm) *int32 { return &r.Span })
+	s.Shapes = finishSide(s.Shapes, &b.shapes, order, row, func(r *Shape) *int32 { return &r.Span })
 }
+
+// sideRows is a list that grows without copying what it has.
+type sideRows[T any] struct {
+	parts [][]T
+	n     int
+}
+
+// All parts but the first have sidePart rows.
+const sideFirst, sidePart = 16, 1 << 12
+
+func (s *sideRows[T]) add(r T) {
+	if last := len(s.parts) - 1; last >= 0 && len(s.parts[last]) < cap(s.parts[last]) {
+		s.parts[last] = append(s.parts[last], r)
+	} else {
+		n := sidePart
+		if s.n == 0 {
+			n = sideFirst
+		}
+		s.parts = append(s.parts, append(make([]T, 0, n), r))
+	}
+	s.n++
+}
+
+func (s *sideRows[T]) at(k int) T {
+	if k < sideFirst {
+		return s.parts[0][k]
+	}
+	k -= sideFirst
+	return s.parts[1+k/sidePart][k%sidePart]
+}
+
+func (s *sideRows[T]) each(direct []T, f func(*T)) {
+	for i := range direct {
+		f(&direct[i])
+	}
+	for _, p := range s.parts {
+		for i := range p {
+			f(&p[i])
+		}
+	}
+}
+
+// finishSide gives the rows in the new order of their spans, with the new numbers. Of two rows of one span the later one
+// stays; a row without span goes, and so does one of a dropped span. row is room for one number a span, all 0, and is left so.
+func finishSide[T any](direct []T, s *sideRows[T], order []uint32, row []int32, span func(*T) *int32) []T {
+	if len(direct)+s.n == 0 {
+		return nil
+	}
+	n := int32(0)
+	s.each(direct, func(r *T) {
+		n++
+		if p := *span(r); p >= 0 && int(p) < len(row) {
+			row[p] = n
+		}
+	})
+	out := make([]T, 0, n)
+	for i, p := range order {
+		if k := int(row[p]) - 1; k >= 0 {
+			var r T
+			if k < len(direct) {
+				r = direct[k]
+			} else {
+				r = s.at(k - len(direct))
+			}
+			*span(&r) = int32(i)
+			out = append(out, r)
+		}
+	}
+	clear(row)
+	*s = sideRows[T]{}
+	return out
+}
+
+// AddCopy, AddKernel, AddComm and AddShape add side rows; Span is the number that AddSpan gave.
+func (b *Builder) AddCopy(r Copy) { b.copies.add(r) }
+
+// AddKernel is like AddCopy.
+func (b *Builder) AddKernel(r KernelArgs) { b.kernels.add(r) }
+
+// AddComm is like AddCopy.
+func (b *Builder) AddComm(r Comm) { b.comms.add(r) }
+
+// AddShape is like AddCopy.
+func (b *Builder) AddShape(r Shape) { b.shapes.add(r) }
+
+// EachCopy, EachKernel and EachComm show the side rows so far, to be changed in place; one whose Span is set to -1 is
+// dropped by Finish.
+func (b *Builder) EachCopy(f func(*Copy)) { b.copies.each(b.TL.Spans.Copies, f) }
+
+// EachKernel is like EachCopy.
+func (b *Builder) EachKernel(f func(*KernelArgs)) { b.kernels.each(b.TL.Spans.Kernels, f) }
+
+// EachComm is like EachCopy.
+func (b *Builder) EachComm(f func(*Comm)) { b.comms.each(b.TL.Spans.Comms, f) }
 
 // order gives the numbers of the kept spans in the order of Spans: a counting sort by track, then each track by itself.
 func (b *Builder) order() []uint32 {
@@ -268,19 +357,6 @@ func gather[T any](chunks []*SpanChunk, order []uint32, col func(*SpanChunk) *[]
 		out[i] = cols[p>>chunkBits][p&chunkMask]
 	}
 	return out
-}
-
-// renumber maps the Span of side rows, drops those of dropped spans and sorts the rest.
-func renumber[T any](rows []T, to []int32, span func(*T) *int32) []T {
-	kept := rows[:0]
-	for i := range rows {
-		p := span(&rows[i])
-		if *p = to[*p]; *p >= 0 {
-			kept = append(kept, rows[i])
-		}
-	}
-	slices.SortStableFunc(kept, func(x, y T) int { return cmp.Compare(*span(&x), *span(&y)) })
-	return slices.Clip(kept)
 }
 
 func sortMarks(m *Marks) {

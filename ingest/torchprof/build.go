@@ -20,6 +20,7 @@ type sink struct {
 
 	seen, ended, closed, cut bool
 	fraction, legacy         bool
+	launches                 bool // calls have launch geometry
 	events                   uint32
 
 	names  [][]timeline.StringID // of each scanner's names
@@ -97,26 +98,25 @@ func (k *sink) merge(w int, r *result, at int64) {
 		k.b.AddSpan(timeline.Span{Track: timeline.TrackID(t), Kind: c.kind, Start: timeline.Time(c.start),
 			End: timeline.Time(c.start + c.dur), Name: names[c.name], Link: link, Row: k.events + c.row})
 	}
-	sp := &k.b.TL.Spans
 	for _, c := range r.copies {
 		c.Span += base
-		sp.Copies = append(sp.Copies, c)
+		k.b.AddCopy(c)
 	}
 	for _, c := range r.kernels {
 		c.Span += base
-		sp.Kernels = append(sp.Kernels, c)
+		k.b.AddKernel(c)
 	}
 	for _, c := range r.shapes {
 		c.Span += base
 		c.Dims, c.Types, c.Concrete = names[c.Dims], names[c.Types], names[c.Concrete]
-		sp.Shapes = append(sp.Shapes, c)
+		k.b.AddShape(c)
 	}
 	for _, c := range r.comms {
 		c.Span += base
 		for _, id := range []*timeline.StringID{&c.Collective, &c.DType, &c.Group, &c.GroupDesc, &c.GroupRanks, &c.InSplits, &c.OutSplits} {
 			*id = names[*id]
 		}
-		sp.Comms = append(sp.Comms, c)
+		k.b.AddComm(c)
 	}
 	for _, m := range r.marks {
 		m.name, m.row = uint32(names[m.name]), k.events+m.row
@@ -151,6 +151,7 @@ func (k *sink) merge(w int, r *result, at int64) {
 	s.ignored += r.skipped.ignored
 	k.fraction = k.fraction || r.fraction
 	k.legacy = k.legacy || r.legacy
+	k.launches = k.launches || r.launches
 	k.events += r.events
 }
 
@@ -539,58 +540,50 @@ func (o *owners) of(raw int32, link uint32) int {
 
 // moveLaunches moves the launch geometry and the sizes that ROCm keeps on the call to the device op of the same link.
 func (k *sink) moveLaunches() {
-	sp := &k.b.TL.Spans
 	type key struct {
 		proc int
 		link uint32
 	}
-	keyOf := func(i int32) (key, timeline.SpanKind) {
+	// of gives what a side row belongs to; false for those of other files and of dropped spans.
+	of := func(i int32) (key, timeline.SpanKind, bool) {
+		if int(i) < k.first {
+			return key{}, 0, false
+		}
 		s := k.b.SpanAt(i)
 		if s.Track < 0 {
-			return key{}, timeline.KindOther
+			return key{}, 0, false
 		}
-		return key{k.b.TL.Tracks[s.Track].Proc, s.Link}, s.Kind
+		return key{k.b.TL.Tracks[s.Track].Proc, s.Link}, s.Kind, true
 	}
-	launches := map[key]timeline.KernelArgs{}
-	kept := sp.Kernels[:0]
-	has := map[int32]bool{}
-	for _, a := range sp.Kernels {
-		switch at, kind := keyOf(a.Span); {
-		case int(a.Span) < k.first || kind == timeline.KindKernel:
-			kept = append(kept, a)
-		case kind == timeline.KindAPI:
-			launches[at] = a
-		}
-	}
-	sp.Kernels = kept
 	sizes := map[key]int64{}
-	keptCopies := sp.Copies[:0]
-	for _, c := range sp.Copies {
-		switch at, kind := keyOf(c.Span); {
-		case int(c.Span) < k.first || kind == timeline.KindMemcpy || kind == timeline.KindMemset:
-			keptCopies = append(keptCopies, c)
-		case kind == timeline.KindAPI:
+	k.b.EachCopy(func(c *timeline.Copy) {
+		if at, kind, ok := of(c.Span); ok && kind == timeline.KindAPI {
 			sizes[at] = c.Bytes
+			c.Span = -1
 		}
-	}
-	sp.Copies = keptCopies
+	})
 	if len(sizes) > 0 {
-		for i := range sp.Copies {
-			if c := &sp.Copies[i]; c.Bytes < 0 && int(c.Span) >= k.first {
-				if at, _ := keyOf(c.Span); at.link != 0 {
-					if n, ok := sizes[at]; ok {
-						c.Bytes = n
-					}
+		k.b.EachCopy(func(c *timeline.Copy) {
+			if at, _, ok := of(max(c.Span, 0)); ok && c.Span >= 0 && c.Bytes < 0 && at.link != 0 {
+				if n, ok := sizes[at]; ok {
+					c.Bytes = n
 				}
 			}
-		}
+		})
 	}
-	if len(launches) == 0 {
+	if !k.launches {
 		return
 	}
-	for _, a := range sp.Kernels {
-		has[a.Span] = true
-	}
+	launches := map[key]timeline.KernelArgs{}
+	has := map[int32]bool{}
+	k.b.EachKernel(func(a *timeline.KernelArgs) {
+		if at, kind, ok := of(a.Span); ok && kind == timeline.KindAPI {
+			launches[at] = *a
+			a.Span = -1
+		} else {
+			has[a.Span] = true
+		}
+	})
 	k.b.EachChunk(func(first int, c *timeline.SpanChunk) {
 		for j := max(0, k.first-first); j < len(c.Track); j++ {
 			i := int32(first + j)
@@ -599,7 +592,7 @@ func (k *sink) moveLaunches() {
 			}
 			if a, ok := launches[key{k.b.TL.Tracks[c.Track[j]].Proc, c.Link[j]}]; ok {
 				a.Span = i
-				sp.Kernels = append(sp.Kernels, a)
+				k.b.AddKernel(a)
 			}
 		}
 	})

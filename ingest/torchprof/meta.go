@@ -336,27 +336,27 @@ func (k *sink) describe(m *meta, first, n int) {
 func (k *sink) rankOfComms(proc, world int) (int, bool) {
 	rank := int32(-1)
 	names := &k.b.TL.Names
-	for i := range k.b.TL.Spans.Comms {
-		c := &k.b.TL.Spans.Comms[i]
+	agree := true
+	k.b.EachComm(func(c *timeline.Comm) {
 		if int(c.Span) < k.first || c.Rank < 0 {
-			continue
+			return
 		}
 		s := k.b.SpanAt(c.Span)
 		if s.Track < 0 || k.b.TL.Tracks[s.Track].Proc != proc {
-			continue
+			return
 		}
 		whole := world > 0 && int(c.GroupSize) == world
 		if world == 0 {
 			desc := names.Get(c.GroupDesc)
 			whole = c.GroupSize > 0 && (desc == "default_pg" || desc == "" && names.Get(c.Group) == "0")
 		}
-		if !whole {
-			continue
+		if whole {
+			agree = agree && (rank < 0 || rank == c.Rank)
+			rank = c.Rank
 		}
-		if rank >= 0 && rank != c.Rank {
-			return 0, false
-		}
-		rank = c.Rank
+	})
+	if !agree {
+		return 0, false
 	}
 	return int(rank), rank >= 0
 }

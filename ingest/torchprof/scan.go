@@ -87,6 +87,7 @@ type result struct {
 	cut      bool   // the input ends inside an event, at consumed
 	fraction bool   // a stamp has a fraction
 	legacy   bool
+	launches bool // a call has the launch geometry
 	faults   [nFaults]fault
 	words    []string // what the first unknown phases and categories were
 	skipped  skipped
@@ -900,6 +901,7 @@ func (s *scanner) side(n int32, cat category) {
 		}
 		r.copies = append(r.copies, c)
 	case cat.args == apiArgs && launch: // ROCm keeps the launch here; finish moves it to the kernel
+		r.launches = true
 		r.kernels = append(r.kernels, timeline.KernelArgs{Span: n, Grid: a.grid, Block: a.block})
 	case cat.args == apiArgs && a.bytes >= 0 && bytes.Contains(e.name, []byte("Mem")):
 		r.copies = append(r.copies, timeline.Copy{Span: n, Bytes: a.bytes})
