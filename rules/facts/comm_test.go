@@ -242,6 +242,20 @@ func TestStragglerOneRank(t *testing.T) {
 	}
 }
 
+func TestStragglerNobodyElse(t *testing.T) {
+	in := handInput(t, handRank(0, h100, 3, timeline.Owners{timeline.Compute: 70 * ms}))
+	in.Job.World = 0
+	s := derive(t, in)
+	want(t, s, "run", "run.ranks_missing_count", 0)
+	want(t, s, "run", "run.loader_skew_frac", 0)
+	want(t, s, "run", "run.peer_wait_frac", 0)
+	// With a collective there are others, and nothing says how many.
+	in.Job.Ranks[0].Collectives = []timeline.Collective{{Start: 0, End: 1, Bytes: -1}}
+	s = derive(t, in)
+	want(t, s, "run", "run.ranks_missing_count", missing)
+	want(t, s, "run", "run.loader_skew_frac", missing)
+}
+
 func TestStragglerUndivided(t *testing.T) {
 	r := handRank(0, h100, 3, timeline.Owners{timeline.Compute: 70 * ms, timeline.CommUndivided: 30 * ms})
 	in := handInput(t, r, handRank(1, h100, 3, timeline.Owners{timeline.Compute: 70 * ms, timeline.CommUndivided: 30 * ms}))

@@ -113,11 +113,16 @@ func missingRanks(p *Pass) {
 		p.Miss(runRanksMissing, 0, noTrace)
 		return
 	}
-	world := p.Job.World
+	world, collectives := p.Job.World, 0
 	for _, r := range p.Job.Ranks {
+		collectives += len(r.Collectives)
 		for i := range r.Collectives {
 			world = max(world, r.Collectives[i].GroupSize)
 		}
+	}
+	if world == 0 && collectives == 0 {
+		p.Set(runRanksMissing, 0, measured(0)) // nothing in them speaks of another rank
+		return
 	}
 	if world == 0 {
 		p.Miss(runRanksMissing, 0, "no trace states how many ranks the job has")
