@@ -38,8 +38,11 @@ func (r *reducer) ledger(d *device) {
 	segs := r.sweep(d, lo, hi)
 	r.missing(segs, &g)
 	if !r.red.Steps.First.Empty() && d == r.biggest() {
-		for _, s := range cut(segs, r.red.Steps.First) {
-			r.red.Steps.FirstOwners[s.Owner] += s.Dur
+		first := r.red.Steps.First
+		for i := range segs {
+			if s := &segs[i]; s.Start < first.End {
+				r.red.Steps.FirstOwners[s.Owner] += max(0, int64(min(segEnd(s), first.End)-max(s.Start, first.Start)))
+			}
 		}
 	}
 	g.Segments = cut(segs, g.Window)
@@ -72,8 +75,11 @@ func (r *reducer) missing(segs []timeline.Segment, g *timeline.GPULedger) {
 	r.red.Notes = append(r.red.Notes, "device events are missing: work was queued while the trace shows an idle GPU for more than 5 % of the window (CUDA graphs with an old CUPTI, or dropped buffers); nobody is blamed for that time")
 }
 
-// cut gives the segments inside win. It copies, so that the rest can be let go.
+// cut gives the segments inside win. It copies where that lets much go, else it changes segs.
 func cut(segs []timeline.Segment, win timeline.Interval) []timeline.Segment {
+	if win.Empty() {
+		return nil
+	}
 	i, _ := slices.BinarySearchFunc(segs, win.Start, func(s timeline.Segment, t timeline.Time) int {
 		if segEnd(&s) <= t {
 			return -1
@@ -84,7 +90,10 @@ func cut(segs []timeline.Segment, win timeline.Interval) []timeline.Segment {
 	for j < len(segs) && segs[j].Start < win.End {
 		j++
 	}
-	out := slices.Clone(segs[i:j])
+	out := segs[i:j]
+	if 4*len(out) < 3*cap(segs) {
+		out = slices.Clone(out)
+	}
 	if len(out) > 0 {
 		if f := &out[0]; f.Start < win.Start {
 			f.Dur -= int64(win.Start - f.Start)
@@ -94,7 +103,7 @@ func cut(segs []timeline.Segment, win timeline.Interval) []timeline.Segment {
 			l.Dur -= int64(segEnd(l) - win.End)
 		}
 	}
-	return slices.Clip(out)
+	return out[:len(out):len(out)]
 }
 
 // account computes all that follows from segments: owners and their finer split, of the window and of each step, the order of owners,
@@ -226,16 +235,12 @@ func union(d *device, want func(layer) bool) []timeline.Interval {
 func (r *reducer) deviceTotals(d *device, g *timeline.GPULedger) {
 	sp := &r.tl.Spans
 	busy := union(d, func(layer) bool { return true })
-	compute := union(d, func(l layer) bool { return l == layerCompute })
-	comm := union(d, func(l layer) bool { return l == layerComm })
-	copies := union(d, func(l layer) bool { return l >= layerH2D })
-	g.Busy = int64(timeline.Len(timeline.Clip(busy, g.Window)))
-	perStep(g, timeline.Intersect(comm, compute), &g.Side.HiddenComm, func(s *timeline.StepRow) *int64 { return &s.Side.HiddenComm })
-	if len(copies) > 0 {
-		upper := compute
-		if len(comm) > 0 {
-			upper = union(d, func(l layer) bool { return l <= layerComm })
-		}
+	if comm := union(d, func(l layer) bool { return l == layerComm }); len(comm) > 0 {
+		compute := union(d, func(l layer) bool { return l == layerCompute })
+		perStep(g, timeline.Intersect(comm, compute), &g.Side.HiddenComm, func(s *timeline.StepRow) *int64 { return &s.Side.HiddenComm })
+	}
+	if copies := union(d, func(l layer) bool { return l >= layerH2D }); len(copies) > 0 {
+		upper := union(d, func(l layer) bool { return l <= layerComm })
 		perStep(g, timeline.Intersect(copies, upper), &g.Side.HiddenCopy, func(s *timeline.StepRow) *int64 { return &s.Side.HiddenCopy })
 	}
 	if next := r.nextIntervals(); len(next) > 0 {
@@ -247,9 +252,12 @@ func (r *reducer) deviceTotals(d *device, g *timeline.GPULedger) {
 			g.Idle = timeline.Interval{Start: at, End: to}
 		}
 	}
-	for _, iv := range timeline.Clip(busy, g.Window) {
-		gap(iv.Start)
-		at = iv.End
+	for _, iv := range busy {
+		if a, b := max(iv.Start, g.Window.Start), min(iv.End, g.Window.End); a < b {
+			gap(a)
+			at = b
+			g.Busy += int64(b - a)
+		}
 	}
 	gap(g.Window.End)
 	for i := range d.ops {

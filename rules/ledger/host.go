@@ -164,6 +164,7 @@ type links struct {
 	dense []int32  // 0: no device op has it; -1: no call seen; else record+1
 	keys  []uint32 // sorted, when dense is nil
 	vals  []int32
+	n     int // different links
 }
 
 func newLinks(wanted []uint32) *links {
@@ -176,13 +177,16 @@ func newLinks(wanted []uint32) *links {
 		l.base = lo
 		l.dense = make([]int32, span)
 		for _, w := range wanted {
+			if l.dense[w-lo] == 0 {
+				l.n++
+			}
 			l.dense[w-lo] = -1
 		}
 		return l
 	}
 	slices.Sort(wanted)
 	l.keys = slices.Clip(slices.Compact(wanted))
-	l.vals = make([]int32, len(l.keys))
+	l.vals, l.n = make([]int32, len(l.keys)), len(l.keys)
 	for i := range l.vals {
 		l.vals[i] = -1
 	}

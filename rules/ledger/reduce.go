@@ -270,6 +270,7 @@ func (r *reducer) collect() {
 		return 0
 	})
 	r.link = newLinks(wanted)
+	r.recs = make([]launchRec, 0, r.link.n)
 }
 
 func (r *reducer) dev(id timeline.DeviceID) timeline.Device {

@@ -178,7 +178,7 @@ func (r *reducer) sweep(d *device, lo, hi timeline.Time) []timeline.Segment {
 	for _, h := range r.threads {
 		h.rewind()
 	}
-	g := &gapper{r: r, out: make([]timeline.Segment, 0, len(busy)+len(busy)/2), refill: math.MinInt64}
+	g := &gapper{r: r, out: make([]timeline.Segment, 0, 2*len(busy)+16), refill: math.MinInt64}
 	bi := 0
 	flush := func(to timeline.Time) {
 		for bi < len(busy) && busy[bi].Start < to {
