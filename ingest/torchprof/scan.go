@@ -179,6 +179,7 @@ func newScanner() *scanner {
 type event struct {
 	ph               byte
 	long             bool // ph has more than one letter
+	flow             bool // skipped whole
 	hasPh, hasCat    bool
 	parsedArgs       bool
 	cat              category
@@ -343,7 +344,12 @@ func (s *scanner) event(d []byte, i int) int {
 	start := i
 	e := &s.ev
 	*e = event{pid: -1, tid: -1}
-	i++
+	if i = s.header(d, i+1); i < 0 {
+		return i
+	}
+	if e.flow {
+		return i
+	}
 	for {
 		for i < len(d) && (d[i] <= ' ' || d[i] == ',') {
 			i++
@@ -399,6 +405,92 @@ func (s *scanner) event(d []byte, i int) int {
 	}
 	s.emit(start)
 	return i
+}
+
+// header reads the members that come first, as long as they come in the order and spelling of the profiler's own writer. It
+// gives the index after the last value read; event goes on there in the general way.
+func (s *scanner) header(d []byte, i int) int {
+	e := &s.ev
+	i = blanks(d, i)
+	const first = `"ph": "X"`
+	if i+len(first) > len(d) || string(d[i:i+7]) != first[:7] || d[i+8] != '"' || d[i+7] == '\\' {
+		return i
+	}
+	e.hasPh, e.ph = true, d[i+7]
+	i += len(first)
+	switch e.ph {
+	case 'X':
+	case 's', 'f':
+		if j := flowEnd(d, i); j > 0 {
+			s.res.skipped.flows++
+			e.flow = true
+			return j
+		}
+		return i
+	default:
+		return i
+	}
+	j := after(d, i, `"cat": "`)
+	if j < 0 {
+		return i
+	}
+	if i = s.member(d, j-1, keyCat); i < 0 {
+		return i
+	}
+	if j = after(d, i, `"name": "`); j < 0 {
+		return i
+	}
+	if i = s.member(d, j-1, keyName); i < 0 {
+		return i
+	}
+	if j = after(d, i, `"pid": `); j < 0 {
+		return i
+	}
+	if e.pid, e.pidText, i = identity(d, j); i < 0 {
+		return i
+	}
+	if j = after(d, i, `"tid": `); j < 0 {
+		return i
+	}
+	if e.tid, e.tidText, i = identity(d, j); i < 0 {
+		return i
+	}
+	if j = after(d, i, `"ts": `); j < 0 {
+		return i
+	}
+	if e.ts, i = micros(d, j); i < 0 {
+		return i
+	}
+	if j = after(d, i, `"dur": `); j < 0 {
+		return i
+	}
+	if e.dur, i = micros(d, j); i < 0 {
+		return i
+	}
+	if j = after(d, i, `"args": {`); j < 0 {
+		return i
+	}
+	return s.member(d, j-1, keyArgs)
+}
+
+var keyCat, keyName, keyArgs = []byte("cat"), []byte("name"), []byte("args")
+
+// after gives the index after a comma and what must follow it, -1 if something else does.
+func after(d []byte, i int, want string) int {
+	if i >= len(d) || d[i] != ',' {
+		return -1
+	}
+	i++
+	if i < len(d) && d[i] == ' ' {
+		i++
+	}
+	if i < len(d) && d[i] <= ' ' {
+		i = blanks(d, i)
+	}
+	if end := i + len(want); end <= len(d) && string(d[i:end]) == want {
+		return end
+	}
+	return -1
 }
 
 // flowEnd gives the index after a flow event of which i is past the phase: nothing of it is stored. Without a brace or an
