@@ -97,25 +97,28 @@ const maxTrend = 512
 
 // Trend is the Theil-Sen slope over the whole series as a share of the median (0.05: the last value lies 5 % above the first), and the
 // two-sided p of Mann-Kendall with ties and continuity corrected; p is 1 for fewer than five values. A series whose neighbours are alike
-// is first blocked into medians of at least five chunks, as Mann-Kendall takes values for independent.
+// beyond the trend itself is first blocked into medians of at least five chunks, as Mann-Kendall takes values for independent.
 func Trend(v []float64) (share, p float64) {
 	med := Median(v)
 	if len(v) < 5 || med == 0 {
 		return 0, 1
 	}
 	x := v
-	if r := Autocorrelation(v); r > 0.2 && len(v) >= 10 {
-		x = chunks(v, max(5, min(len(v)/4, int(float64(len(v))*(1-r)/(1+r)))))
-	}
 	if len(x) > maxTrend {
 		x = chunks(x, maxTrend)
 	}
+	level := slices.Clone(x)
+	b := theilSen(x)
+	for i := range level {
+		level[i] -= b * float64(i)
+	}
+	if r := Autocorrelation(level); r > 0.2 && len(x) >= 10 {
+		x = chunks(x, max(5, min(len(x)/2, int(float64(len(x))*(1-r)/(1+r)))))
+	}
 	n := len(x)
-	slopes := make([]float64, 0, n*(n-1)/2)
 	s := 0
 	for i := range x {
 		for j := i + 1; j < n; j++ {
-			slopes = append(slopes, (x[j]-x[i])/float64(j-i))
 			switch {
 			case x[j] > x[i]:
 				s++
@@ -124,8 +127,7 @@ func Trend(v []float64) (share, p float64) {
 			}
 		}
 	}
-	slices.Sort(slopes)
-	share = quantileSorted(slopes, 0.5) * float64(n) / med
+	share = theilSen(x) * float64(n) / med
 	variance := float64(n) * float64(n-1) * float64(2*n+5)
 	sorted := slices.Clone(x)
 	slices.Sort(sorted)
@@ -144,6 +146,18 @@ func Trend(v []float64) (share, p float64) {
 	}
 	z := math.Abs(float64(s)) - 1
 	return share, math.Erfc(z / math.Sqrt(variance) / math.Sqrt2)
+}
+
+// theilSen is the median slope between all pairs, a value.
+func theilSen(x []float64) float64 {
+	slopes := make([]float64, 0, len(x)*(len(x)-1)/2)
+	for i := range x {
+		for j := i + 1; j < len(x); j++ {
+			slopes = append(slopes, (x[j]-x[i])/float64(j-i))
+		}
+	}
+	slices.Sort(slopes)
+	return quantileSorted(slopes, 0.5)
 }
 
 // chunks gives the medians of k nearly equal pieces.

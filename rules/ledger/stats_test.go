@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func near(a, b float64) bool {
+	return math.Abs(a-b) <= 1e-9*math.Max(1, math.Max(math.Abs(a), math.Abs(b)))
+}
+
+func TestBasics(t *testing.T) {
+	v := []float64{5, 1, 3, 2, 4}
+	if Median(v) != 3 || MAD(v) != 1 || Quantile(v, 0.25) != 2 || Quantile(v, 1) != 5 || Median([]float64{1, 2}) != 1.5 || Median(nil) != 0 {
+		t.Error("order statistics")
+	}
+	if v[0] != 5 {
+		t.Error("the argument was sorted")
+	}
+	if !near(RobustCV(v), 1.4826/3) || RobustCV([]float64{0, 0}) != 0 {
+		t.Error(RobustCV(v))
+	}
+	at, lost := Outliers([]float64{10, 10, 10, 10, 10, 10, 13, 10, 11.9})
+	if len(at) != 1 || at[0] != 6 || !near(lost, 3/94.9) {
+		t.Errorf("MAD 0: %v %v", at, lost)
+	}
+	if at, lost := Outliers([]float64{10, 11, 9, 10, 11, 9, 10}); at != nil || lost != 0 {
+		t.Errorf("%v %v", at, lost)
+	}
+}
+
+func noise(n int, seed uint64) []float64 {
+	g := xorshift(seed)
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = float64(g.next()%1000)/1000 - 0.5
+	}
+	return v
+}
+
+func TestTrend(t *testing.T) {
+	flat, up := noise(200, 3), noise(200, 5)
+	for i := range flat {
+		flat[i] += 100
+		up[i] += 100 + 0.1*float64(i)
+	}
+	if s, p := Trend(flat); math.Abs(s) > 0.005 || p < 0.01 {
+		t.Errorf("flat: %v %v", s, p)
+	}
+	if s, p := Trend(up); math.Abs(s-20.0/110) > 0.01 || p > 1e-4 {
+		t.Errorf("20 more over 110: %v %v", s, p)
+	}
+	if s, p := Trend([]float64{7, 7, 7, 7, 7, 7}); s != 0 || p != 1 {
+		t.Errorf("constant: %v %v", s, p)
+	}
+	// Mann-Kendall of 1..5: S = 10, variance 16.67, z = 9/4.082 = 2.2045, p = 0.0275.
+	if s, p := Trend([]float64{1, 2, 3, 4, 5}); math.Abs(p-0.0275) > 2e-4 || !near(s, 5.0/3) {
+		t.Errorf("%v %v", s, p)
+	}
+	if _, p := Trend([]float64{1, 2, 3}); p != 1 {
+		t.Error("three values tell nothing")
+	}
+}
+
+func TestPeriodic(t *testing.T) {
+	v := noise(120, 11)
+	for i := range v {
+		v[i] += 100
+		if i%4 == 1 {
+			v[i] += 50
+		}
+	}
+	p := Period(v)
+	if !p.Found() || p.K != 4 || p.Phase != 1 || p.Periods != 30 || math.Abs(p.Excess-0.5) > 0.02 {
+		t.Errorf("%+v", p)
+	}
+	if p := Period(noise(120, 7)); p.Found() {
+		t.Errorf("noise: %+v", p)
+	}
+	if p := Period(noise(7, 7)); p.K != 0 || p.Found() {
+		t.Errorf("seven values: %+v", p)
+	}
+	if p := Period(make([]float64, 100)); p.Found() {
+		t.Errorf("constant: %+v", p)
+	}
+	if a, b := Period(v), Period(v); a != b {
+		t.Error("not repeatable")
+	}
+}
+
+func TestTwoModes(t *testing.T) {
+	v := noise(100, 13)
+	for i := range v {
+		v[i] += 100
+		if i%3 == 0 {
+			v[i] += 30
+		}
+	}
+	d, minor, ratio := TwoModes(v)
+	if d < 20 || math.Abs(minor-0.34) > 1e-9 || math.Abs(ratio-1.3) > 0.01 {
+		t.Errorf("%v %v %v", d, minor, ratio)
+	}
+	if d, _, ratio := TwoModes([]float64{5, 5, 5, 5}); d != 0 || ratio != 1 {
+		t.Errorf("constant: %v %v", d, ratio)
+	}
+}
+
+func TestShifts(t *testing.T) {
+	v := noise(200, 17)
+	for i := range v {
+		v[i] += 100
+		if i >= 80 {
+			v[i] += 20
+		}
+	}
+	v[30] = 500 // an outlier is no shift
+	s := Shifts(v)
+	if len(s) != 1 || s[0].At != 80 || math.Abs(s[0].Change-0.2) > 0.01 {
+		t.Errorf("%+v", s)
+	}
+	flat := noise(200, 19)
+	for i := range flat {
+		flat[i] += 100
+	}
+	if s := Shifts(flat); len(s) != 0 {
+		t.Errorf("noise: %+v", s)
+	}
+	if Shifts(v[:15]) != nil {
+		t.Error("too short")
+	}
+	long := make([]float64, 9000)
+	for i := range long {
+		long[i] = 100 + float64(i%3)
+		if i >= 4500 {
+			long[i] += 30
+		}
+	}
+	if s := Shifts(long); len(s) != 1 || s[0].At < 4450 || s[0].At > 4550 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestL1Cost(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(-100, 100), 1, 40).Draw(r, "x")
+		c := newL1(x)
+		a := rapid.IntRange(0, len(x)).Draw(r, "a")
+		b := rapid.IntRange(a, len(x)).Draw(r, "b")
+		want := 0.0
+		if a < b {
+			s := slices.Clone(x[a:b])
+			slices.Sort(s)
+			for _, v := range s {
+				want += math.Abs(v - s[(len(s)-1)/2])
+			}
+		}
+		if got := c.of(a, b); math.Abs(got-want) > 1e-6 {
+			r.Fatalf("%v[%d:%d]: %v, want %v", x, a, b, got, want)
+		}
+	})
+}
