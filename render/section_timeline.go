@@ -436,51 +436,69 @@ func dedupe(in []IntervalBox) []IntervalBox {
 	return out
 }
 
-// throttled gives the stretches in which a clock event reason that costs speed was active.
+// reasons that cost speed, in the order in which a label names them.
+var reasons = []struct {
+	bit  uint64
+	name string
+}{{0x40, "HW thermal"}, {0x80, "power brake"}, {0x20, "SW thermal"}, {0x8, "HW slowdown"}, {0x4, "SW power cap"}}
+
+// throttled gives the stretches in which clock event reasons that cost speed were active. Reasons that flicker are one stretch: it ends
+// when none was active for longer than a tenth of the log or ten readings.
 func throttled(r *Report, metric string) []Event {
 	if metric != "clock_sm_hz" {
 		return nil
 	}
-	names := []struct {
-		bit  uint64
-		name string
-	}{{0x40, "HW thermal"}, {0x80, "power brake"}, {0x20, "SW thermal"}, {0x8, "HW slowdown"}, {0x4, "SW power cap"}}
+	var costly uint64
+	for _, x := range reasons {
+		costly |= x.bit
+	}
 	var out []Event
 	for i := range r.Series {
 		s := &r.Series[i]
-		if s.Metric != "clock_reasons" {
+		n := len(s.AtNS)
+		if s.Metric != "clock_reasons" || n < 2 {
 			continue
 		}
-		open := -1
-		var label string
-		flush := func(end int64) {
+		span := s.AtNS[n-1] - s.AtNS[0]
+		pause := max(span/10, 10*span/int64(n))
+		open, last, seen, active, all := -1, -1, uint64(0), 0, 0
+		flush := func() {
 			if open >= 0 {
-				out = append(out, Event{StartS: float64(s.AtNS[open]) / sec, EndS: float64(end) / sec, Label: label + ", " + subjectName(r, s.Subject)})
+				var names []string
+				for _, x := range reasons {
+					if seen&x.bit != 0 {
+						names = append(names, x.name)
+					}
+				}
+				label := strings.Join(names, ", ") + ", " + subjectName(r, s.Subject)
+				if active*10 < all*9 {
+					label += fmt.Sprintf(", in %s of its readings", Pct(float64(active)/float64(all)))
+				}
+				out = append(out, Event{StartS: float64(s.AtNS[open]) / sec, EndS: float64(s.AtNS[min(last+1, n-1)]) / sec, Label: label})
 			}
-			open = -1
+			open, seen, active, all = -1, 0, 0, 0
 		}
 		for k, v := range s.Value {
-			now := ""
-			for _, n := range names {
-				if uint64(v)&n.bit != 0 {
-					now = n.name
-					break
-				}
+			bits := uint64(v) & costly
+			if open >= 0 && s.AtNS[k]-s.AtNS[last] > pause {
+				flush()
 			}
-			if now != label {
-				flush(s.AtNS[k])
-				label = now
-				if now != "" {
+			if bits != 0 {
+				if open < 0 {
 					open = k
+				} else {
+					all += k - last - 1
 				}
+				seen |= bits
+				active++
+				all++
+				last = k
 			}
 		}
-		if n := len(s.AtNS); n > 0 {
-			flush(s.AtNS[n-1])
-		}
+		flush()
 	}
-	if len(out) > 200 {
-		out = out[:200]
+	if len(out) > 40 {
+		out = out[:40]
 	}
 	return out
 }
