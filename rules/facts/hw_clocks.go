@@ -220,7 +220,7 @@ func (p *Pass) counterShare(l load, s *timeline.Series) (Value, bool) {
 
 var (
 	gpuClock = &Decl{ID: "gpu.clock_load_hz", Doc: "Median SM clock of the samples under load.", Unit: unit.Hertz, Per: GPU, Max: 1e11, Capture: "C2"}
-	gpuPeers = &Decl{ID: "gpu.clock_vs_peers_frac", Doc: "SM clock under load out of the median of the other GPUs of its model under load.",
+	gpuPeers = &Decl{ID: "gpu.clock_vs_peers_frac", Doc: "SM clock under load out of the median of the other GPUs of its model under load; 1 where it is the only GPU.",
 		Unit: unit.Frac, Per: GPU, Max: 100, Capture: "C2"}
 	gpuVsSpec = &Decl{ID: "gpu.clock_vs_spec_frac", Doc: "SM clock under load out of the clock behind the data sheet's compute figures.",
 		Unit: unit.Frac, Per: GPU, Max: 100, Capture: "C2"}
@@ -347,6 +347,9 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 		}
 	}
 	peer, peerOK := ref(gpuPeers, median(others), "no other GPU of its model was logged under load")
+	if !peerOK && len(p.Facts.Of(GPU)) == 1 && len(sameCards(p.Base)) == 1 { // nothing will ever be there to compare with
+		p.Set(gpuPeers, sub, p.sampled(s, 1))
+	}
 	specHz, specWhy := p.specClock(c)
 	spec, specOK := ref(gpuVsSpec, specHz, specWhy)
 	top := 0.0

@@ -138,10 +138,13 @@ func (p *Pass) setLink(sub int, links map[int]link, names map[int]string) {
 	} else {
 		p.Miss(gpuLinkFrac, sub, l.noMax)
 	}
-	if peers > 1 {
+	switch {
+	case peers > 1:
 		p.Set(gpuLinkPeer, sub, num(min(1, l.rate/best)))
 		ratio = min(ratio, l.rate/best)
-	} else {
+	case len(p.Facts.Of(GPU)) == 1:
+		p.Set(gpuLinkPeer, sub, num(1))
+	default:
 		p.Miss(gpuLinkPeer, sub, "no other GPU of its model shows its link under load")
 	}
 	h2d, ok := p.Get(gpuOwner[timeline.CopyH2D], sub)

@@ -154,7 +154,8 @@ func TestClockOfUnknownPart(t *testing.T) {
 	b.series(d, timeline.ClockSM, 1, flat(20, 1e9)...)
 	g := b.derive(t)
 	g.missing("gpu0", gpuVsSpec, "no entry for Some Accelerator")
-	g.missing("gpu0", gpuPeers, "no other GPU")
+	g.num("gpu0", gpuPeers, 1)
+	g.missing("gpu0", gpuSaveCap, noTrace)
 	g.missing("gpu0", gpuVsMax, "the highest SM clock")
 }
 
