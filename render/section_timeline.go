@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"path"
 	"sort"
 	"strings"
 
@@ -133,12 +134,13 @@ func lane(r *Report, spec laneSpec) (Lane, bool) {
 	sort.SliceStable(subjects, func(i, j int) bool { return gpuOrder(r, subjects[i]) < gpuOrder(r, subjects[j]) })
 	first := best[subjects[0]]
 	l := Lane{Title: spec.title, Unit: spec.unit, Min: spec.min, Max: spec.max, Covers: first.Covers, WindowS: float64(first.WindowNS) / sec}
-	sub := map[string]string{"instant": "instant", "window": "window before, " + Dur(float64(first.WindowNS), 2), "total": "running total"}[first.Covers]
-	l.Sub = append(l.Sub, sub, Middle(first.Path, 28))
+	sub := map[string]string{"instant": "instant", "window": Dur(float64(first.WindowNS), 2) + " before", "total": "running total"}[first.Covers]
+	file := Middle(path.Base(first.Path), 20)
 	if e := clockError(r, first.Clock); e > 0 {
 		l.ErrorS = float64(e) / sec
-		l.Sub = append(l.Sub, "±"+Dur(float64(e), 2))
+		file = Middle(path.Base(first.Path), 12) + ", ±" + Dur(float64(e), 2)
 	}
+	l.Sub = append(l.Sub, sub, file)
 	peak := 0.0
 	for _, id := range subjects {
 		s := best[id]
@@ -466,6 +468,9 @@ func throttled(r *Report, metric string) []Event {
 			if open >= 0 {
 				var names []string
 				for _, x := range reasons {
+					if x.bit == 0x8 && seen&0xc0 != 0 {
+						continue // it only says that one of the two named before is on
+					}
 					if seen&x.bit != 0 {
 						names = append(names, x.name)
 					}

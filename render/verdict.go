@@ -383,32 +383,49 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 	return do, dont
 }
 
-// record picks the next command: what a withheld advice of the evidence waits for, else what an unknown of the evidence's stages waits for,
-// else the first of the plan.
+// record picks the next command: what the evidence's own advice or its withheld advice asks for; else the first of the plan where that
+// answers enough to be worth it.
 func (b *builder) record(v engine.Verdict) *Capture {
-	pick := func(command string) *Capture {
+	pick := func(id string) *Capture {
+		rec, ok := facts.RecipeOf(id)
+		if !ok {
+			return nil
+		}
 		for i := range b.r.CapturePlan {
-			if b.r.CapturePlan[i].Command == command {
+			if b.r.CapturePlan[i].Command == rec.Command {
 				return &b.r.CapturePlan[i]
 			}
 		}
-		return nil
+		return &Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Answers: []string{}}
 	}
-	for _, id := range v.Evidence {
-		for i := range b.r.Checks {
-			c := &b.r.Checks[i]
-			if c.ID != id || c.Outcome != "finding" {
-				continue
-			}
-			for _, w := range c.Withheld {
-				if p := pick(w.Capture); p != nil {
-					return p
+	for _, withheld := range []bool{false, true} {
+		for _, id := range v.Evidence {
+			for i := range b.in.Checks {
+				c := &b.in.Checks[i]
+				if c.Rule.ID != id || c.Outcome != engine.Finding {
+					continue
+				}
+				if !withheld {
+					for _, a := range c.Do {
+						if p := pick(a.Capture); p != nil {
+							return p
+						}
+					}
+					continue
+				}
+				for _, w := range c.Withheld {
+					if p := pick(w.Capture); p != nil {
+						return p
+					}
 				}
 			}
 		}
 	}
-	if len(b.r.CapturePlan) > 0 {
+	if len(b.r.CapturePlan) > 0 && (v.Class == "insufficient-evidence" || len(b.r.CapturePlan[0].Answers) >= worthRecording) {
 		return &b.r.CapturePlan[0]
 	}
 	return nil
 }
+
+// worthRecording is how many checks a command must answer to be the next thing to do when the verdict does not ask for it.
+const worthRecording = 4
