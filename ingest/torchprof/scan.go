@@ -675,7 +675,7 @@ func (s *scanner) arguments(d []byte, i int, mode argsMode) int {
 		if i >= len(d) {
 			return more
 		}
-		if len(key) > 0 && wanted[mode][key[0]] {
+		if len(key) > 0 && wanted[mode][key[0]]>>(len(key)&31)&1 != 0 {
 			i = s.argument(d, i, key)
 		} else if class[d[i]] == plain {
 			i = skipBare(d, i)
@@ -688,11 +688,21 @@ func (s *scanner) arguments(d []byte, i int, mode argsMode) int {
 	}
 }
 
-// wanted has the first letters of the arguments that a mode reads. A backslash: a key written with escapes.
-var wanted = func() (w [4][256]bool) {
-	for mode, letters := range map[argsMode]string{deviceArgs: "dscbgkCIOGPRSD\\", apiArgs: "cgbsdk\\", opArgs: "ICdOGPRSD\\"} {
-		for _, c := range letters {
-			w[mode][c] = true
+// argumentsOf are the arguments that a mode reads. Nobody writes their names with escapes.
+var argumentsOf = [...][]string{
+	deviceArgs: append([]string{"device", "stream", "correlation", "bytes", "grid", "block", "graph node id", "kind"}, commNames...),
+	apiArgs:    {"correlation", "bytes", "size", "grid", "block"},
+	opArgs:     append([]string{"Input Dims", "Input dims", "Input type", "Concrete Inputs"}, commNames...),
+}
+
+var commNames = []string{"Collective name", "dtype", "In msg nelems", "Out msg nelems", "In split size", "Out split size", "Group size",
+	"Process Group Name", "Process Group Description", "Process Group Ranks", "Rank", "Src Rank", "Dst Rank", "Seq"}
+
+// wanted has the lengths, as bits, of the arguments that a mode reads, by their first letter: most others fall here.
+var wanted = func() (w [len(argumentsOf)][256]uint32) {
+	for mode, names := range argumentsOf {
+		for _, n := range names {
+			w[mode][n[0]] |= 1 << len(n)
 		}
 	}
 	return w
@@ -700,9 +710,6 @@ var wanted = func() (w [4][256]bool) {
 
 func (s *scanner) argument(d []byte, i int, key []byte) int {
 	a := &s.arg
-	if bytes.IndexByte(key, '\\') >= 0 {
-		key = unescape(key)
-	}
 	switch string(key) {
 	case "device":
 		a.device, a.hasDevice, i = integer(d, i)
