@@ -193,13 +193,10 @@ func exitOf(r *render.Report, checks []engine.Check, failOn string) *exitError {
 	return nil
 }
 
+// titleOf names the inputs by their last parts, sorted: the order of arguments never shows.
 func titleOf(paths []string) string {
 	var names []string
-	for i, p := range paths {
-		if i == 3 {
-			names = append(names, fmt.Sprintf("and %d more", len(paths)-i))
-			break
-		}
+	for _, p := range paths {
 		n := filepath.Base(filepath.Clean(p))
 		if n == "." || n == ".." || n == string(filepath.Separator) {
 			if abs, err := filepath.Abs(p); err == nil {
@@ -207,6 +204,10 @@ func titleOf(paths []string) string {
 			}
 		}
 		names = append(names, n)
+	}
+	slices.Sort(names)
+	if len(names) > 3 {
+		names = append(names[:3], fmt.Sprintf("and %d more", len(names)-3))
 	}
 	return strings.Join(names, ", ")
 }

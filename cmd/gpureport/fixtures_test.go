@@ -27,6 +27,10 @@ type truth struct {
 	WindowNS    map[string]int64            `json:"window_ns"`
 	OwnersNS    map[string]map[string]int64 `json:"owners_ns"`
 	SideNS      map[string]map[string]int64 `json:"side_ns"`
+	Waits       []struct {
+		CulpritRank int   `json:"culprit_rank"`
+		DurNS       int64 `json:"dur_ns"`
+	} `json:"waits"`
 }
 
 func incidents(t testing.TB) []string {
@@ -153,6 +157,17 @@ func checkOwners(t *testing.T, rep *render.Report, want *truth) {
 	for rank := range want.OwnersNS {
 		if !seen[rank] {
 			t.Errorf("the report has no ledger of rank %s", rank)
+		}
+	}
+	waits := map[int]int64{}
+	for _, w := range rep.Waits {
+		if w.CulpritRank != nil {
+			waits[*w.CulpritRank] += w.DurNS
+		}
+	}
+	for _, w := range want.Waits {
+		if d := waits[w.CulpritRank] - w.DurNS; d > w.DurNS/500 || d < -w.DurNS/500 {
+			t.Errorf("peers waited %d ns for rank %d, the truth is %d ns", waits[w.CulpritRank], w.CulpritRank, w.DurNS)
 		}
 	}
 }
