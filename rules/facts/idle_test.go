@@ -20,6 +20,8 @@ func TestLedgerShares(t *testing.T) {
 	g := b.derive(t)
 	g.num("run", runGPUs, 1)
 	g.missing("run", runWorld, "no trace states")
+	r.Collectives = nil
+	b.derive(t).num("run", runWorld, 1)
 	g.num("gpu0", gpuOwner[timeline.HostDataloader], 0.3)
 	g.num("gpu0", gpuOwner[timeline.Compute], 0.6)
 	g.num("gpu0", gpuBusy, 0.7)

@@ -11,7 +11,7 @@ import (
 var (
 	runGPUs   = &Decl{ID: "run.gpus_count", Doc: "GPUs of the report.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
 	runRanks  = &Decl{ID: "run.ranks_count", Doc: "Training processes whose trace was given.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
-	runWorld  = &Decl{ID: "run.world_count", Doc: "World size that the traces state.", Unit: unit.Count, Per: Run, Min: 1, Max: 1e6, Capture: "C4"}
+	runWorld  = &Decl{ID: "run.world_count", Doc: "World size that the traces state; 1 where the only trace knows neither ranks nor collectives.", Unit: unit.Count, Per: Run, Min: 1, Max: 1e6, Capture: "C4"}
 	runLedger = &Decl{ID: "run.ledgers_count", Doc: "GPUs of the report that have a time ledger.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
 )
 
@@ -24,6 +24,8 @@ var RunShape = &Deriver{Name: "run-shape", Gives: []*Decl{runGPUs, runRanks, run
 		p.Set(runWorld, 0, Value{Num: float64(p.Job.World), Cover: 1, Conf: timeline.Measured})
 	} else if len(p.Job.Ranks) == 0 {
 		p.Miss(runWorld, 0, noTrace)
+	} else if r := p.Job.Ranks[0]; len(p.Job.Ranks) == 1 && len(r.Collectives) == 0 && r.Process.Backend == "" && r.Process.Rank <= 0 {
+		p.Set(runWorld, 0, Value{Num: 1, Cover: 1, Conf: timeline.Inferred})
 	} else {
 		p.Miss(runWorld, 0, "no trace states the world size")
 	}
