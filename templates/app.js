@@ -258,7 +258,7 @@ function drawLane(c, pen, lane, top, h, o = {}) {
 	for (const ci of order) {
 		const k = lane.curves[ci], n = k.t.length;
 		if (!n) continue;
-		const ink = k.odd ? P.ink : P.ink3, lw = k.odd ? 2.5 : 1.4;
+		const lone = lane.curves.length === 1, ink = k.odd || lone ? P.ink : P.ink3, lw = k.odd ? 2.5 : lone ? 2 : 1.4;
 		const startOf = i => lane.covers === 'window' ? k.t[i] - lane.w : lane.covers === 'total' ? (i ? k.t[i - 1] : k.t[i]) : k.t[i];
 		const i0 = Math.max(0, lowerBound(n, i => k.t[i] < a) - 1);
 		const i1 = Math.min(n, lowerBound(n, i => startOf(i) <= b) + 1);
@@ -307,6 +307,9 @@ function drawLane(c, pen, lane, top, h, o = {}) {
 	return ends;
 }
 
+// subLines puts what a reading covers on one line, and its file with the clock's error on the next.
+const subLines = lane => [lane.sub[0], lane.sub.slice(1).join(', ')].filter(Boolean);
+
 function rightLabels(pen, ends, x, top, h, width) {
 	const list = ends.slice().sort((p, q) => p.y - q.y);
 	const y0 = top + 2, step = 14;
@@ -338,15 +341,15 @@ class LaneChart extends Chart {
 				pen.strokes([x, top, x1, top, x, top + h / 2, x1, top + h / 2], P.rule);
 				for (const [v, y] of [[lane.max, top], [(lane.max + lane.min) / 2, top + h / 2], [lane.min, top + h]]) pen.text(x - 6, y, axis(v) + (v === lane.max ? unit : ''), { align: 'right' });
 				if (this.narrow) pen.text(0, 8, [lane.title, ...lane.sub].join(', '), { bold: true, fill: P.ink, width: this.w });
-				else { pen.text(0, top + 2, lane.title, { bold: true, size: 12, fill: P.ink }); lane.sub.forEach((s, i) => pen.text(0, top + 17 + 14 * i, s, { width: 106 })); }
+				else { pen.text(0, top + 2, lane.title, { bold: true, size: 12, fill: P.ink }); subLines(lane).forEach((s, i) => pen.text(0, top + 17 + 14 * i, s, { width: i === 2 ? 100 : 122 })); }
 				if (lane.dips && lane.dips.length && !this.narrow) pen.text(x1 + 6, top - 12, tr('held by') + ': ?');
 			} else {
 				pen.text(x, top - 6, axis(lane.max));
 				pen.text(x, top + h - 8, axis(lane.min));
 			}
 			pen.strokes([x, top + h, x1, top + h], P.rule2);
-			const tk = ticks(0, this.endX, width, this.hero ? 110 : 90);
-			tk.at.forEach((v, i) => pen.text(this.X(v), top + h + 12, tk.label(v + this.d.start) + (i ? '' : ' s'), { align: i || this.hero ? (this.X(v) > x1 - 20 ? 'right' : 'center') : 'left' }));
+			const tk = ticks(this.d.start, this.d.end, width, this.hero ? 110 : 90), X = v => this.X(v - this.d.start);
+			tk.at.forEach((v, i) => pen.text(X(v), top + h + 12, tk.label(v) + (i ? '' : ' s'), { align: X(v) > x1 - 20 ? 'right' : X(v) < x + 20 && !this.hero ? 'left' : 'center' }));
 			rightLabels(pen, this.ends || [], x1 + 6, top, h, this.right - 6);
 		};
 		const draw = pen => {
@@ -542,10 +545,10 @@ class TimeLine extends Chart {
 	}
 	frame(pen) {
 		const d = this.d, { x, width } = this.cs, x1 = x + width, bottom = this.rulerY;
-		const tk = ticks(this.view[0], this.view[1], width, this.narrow ? 80 : 110), lines = [];
-		tk.at.forEach(v => lines.push(this.X(v), this.top, this.X(v), bottom));
+		const tk = ticks(this.view[0] + d.start, this.view[1] + d.start, width, this.narrow ? 80 : 110), lines = [], at = v => this.X(v - d.start);
+		tk.at.forEach(v => lines.push(at(v), this.top, at(v), bottom));
 		pen.strokes(lines, P.rule);
-		tk.at.forEach((v, i) => pen.text(this.X(v), 10, tk.label(v + d.start) + (i ? '' : ' s'), { align: 'center' }));
+		tk.at.forEach((v, i) => pen.text(at(v), 10, tk.label(v) + (i ? '' : ' s'), { align: 'center' }));
 		if (this.narrow) pen.text(0, this.eventY + 7, tr('Events'), { bold: true, fill: P.ink, width: this.left - 2 });
 		else pen.text(0, this.eventY + 7, tr('Events'), { bold: true, size: 12, fill: P.ink });
 		d.missing.forEach((m, i) => {
@@ -562,7 +565,7 @@ class TimeLine extends Chart {
 			if (this.narrow) pen.text(0, top - (i ? 12 : 36), [lane.title + (lane.unit ? ', ' + lane.unit : ''), ...lane.sub.slice(0, 1)].join(', '), { bold: true, fill: P.ink, width: this.w });
 			else {
 				pen.text(0, top + 8, lane.title, { bold: true, size: 12, fill: P.ink, width: 70 });
-				lane.sub.forEach((s, k) => { if (top + 23 + 14 * k < top + h + 12) pen.text(0, top + 23 + 14 * k, s, { width: 106 }); });
+				subLines(lane).forEach((s, k) => pen.text(0, top + 23 + 14 * k, s, { width: i && k ? 96 : 122 }));
 			}
 		});
 		if (d.dips.length && this.laneY.length && !this.narrow) pen.text(x1 + 6, this.laneY[0].top - 10, tr('held by'));

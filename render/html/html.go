@@ -140,14 +140,15 @@ type laneView struct {
 type drawer struct {
 	tr         func(string) string
 	lim        limits
-	planID     string // section that holds the commands
-	timelineID string // section that holds the time line
+	planID     string            // section that holds the commands
+	plan       map[string]string // anchor of each command
+	timelineID string            // section that holds the time line
 	charts     []*chartView
 	cut        map[string]bool // what was left out, by its English words
 }
 
 func draw(w io.Writer, sections []render.Section, meta Meta, lim limits) error {
-	d := &drawer{tr: func(s string) string { return s }, lim: lim, cut: map[string]bool{}}
+	d := &drawer{tr: func(s string) string { return s }, lim: lim, cut: map[string]bool{}, plan: map[string]string{}}
 	if meta.Lang == "zh" {
 		d.tr = func(s string) string {
 			if t, ok := zh[s]; ok {
@@ -158,9 +159,14 @@ func draw(w io.Writer, sections []render.Section, meta Meta, lim limits) error {
 	}
 	for _, s := range sections {
 		for _, b := range s.Blocks {
-			switch b.(type) {
+			switch b := b.(type) {
 			case render.Commands:
 				d.planID = s.ID
+				for _, c := range b.Items {
+					if _, ok := d.plan[c.Command]; !ok && c.ID != "" {
+						d.plan[c.Command] = "#" + c.ID
+					}
+				}
 			case render.TimeLine:
 				d.timelineID = s.ID
 			}
@@ -491,7 +497,7 @@ func (d *drawer) funcs() template.FuncMap {
 		"fam":        func(owner string) string { return fills[familyByOwner(owner)].key },
 		"pct":        func(f float64) template.CSS { return template.CSS(strconv.FormatFloat(100*clamp(f), 'f', 3, 64) + "%") },
 		"thin":       func(f float64) bool { return !(f >= 0.004) },
-		"anchor":     func(s string) bool { return strings.HasPrefix(s, "#") },
+		"plan":       d.planLink,
 		"head":       func(t render.Table) []trView { return trViews(t, t.Rows[:shownRows(t)]) },
 		"tail":       func(t render.Table) []trView { return trViews(t, t.Rows[shownRows(t):]) },
 		"pair":       pairCells,
@@ -547,6 +553,20 @@ func longWord(s string) bool {
 		}
 	}
 	return false
+}
+
+// longCommand is where the first screen links to the capture plan in place of showing the command.
+const longCommand = 240
+
+// planLink gives the anchor of a command that the first screen has no room for; "" to show the command.
+func (d *drawer) planLink(cmd string) string {
+	if strings.HasPrefix(cmd, "#") {
+		return cmd
+	}
+	if len(cmd) > longCommand {
+		return d.plan[cmd]
+	}
+	return ""
 }
 
 // clamp keeps a share drawable: what is not finite is nothing.
