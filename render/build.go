@@ -581,7 +581,7 @@ func (b *builder) plan() {
 		if !ok {
 			continue
 		}
-		row := Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title}
+		row := Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Note: rec.Note}
 		for rule := range answers[id] {
 			row.Answers = append(row.Answers, rule)
 		}

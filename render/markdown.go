@@ -79,7 +79,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	}
 	fmt.Fprintf(&b, "## Not seen\n\n%d of %d checks are unknown: nobody looked, so they are not passed.\n\n", n, len(rules))
 	for i, c := range r.CapturePlan {
-		fmt.Fprintf(&b, "%d. %s (%s; answers %d)\n\n```\n%s\n```\n\n", i+1, md(c.Title), md(c.Where), len(c.Answers), strings.ReplaceAll(c.Command, "```", "'''"))
+		fmt.Fprintf(&b, "%d. %s (%s; answers %d). %s\n\n```\n%s\n```\n\n", i+1, md(c.Title), md(c.Where), len(c.Answers), md(c.Note), strings.ReplaceAll(c.Command, "```", "'''"))
 	}
 	fmt.Fprintf(&b, "## Inputs\n\n")
 	for i := range r.Inputs {

@@ -308,6 +308,7 @@ type Capture struct {
 	Command string   `json:"command"`
 	Where   string   `json:"where"`
 	Title   string   `json:"title"`
+	Note    string   `json:"note"`
 	Answers []string `json:"answers"`
 }
 

@@ -257,7 +257,12 @@ func (t *term) findings(r *Report) {
 func (t *term) next(r *Report) {
 	do := append([]string{}, r.Verdict.Do...)
 	if c := r.Verdict.Record; c != nil {
-		do = append(do, "record "+c.Title+", "+c.Where)
+		do = append(do, "record "+c.Title+" "+c.Where+" (command in the report)")
+		for i := range r.CapturePlan {
+			if r.CapturePlan[i].Command == c.Command {
+				do[len(do)-1] = fmt.Sprintf("record %s, %s: command %d below", c.Title, c.Where, i+1)
+			}
+		}
 	}
 	if len(do) == 0 {
 		return

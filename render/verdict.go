@@ -364,7 +364,20 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 			list = append(list, c)
 		}
 	}
-	sort.SliceStable(list, func(i, j int) bool { return saving(list[i]) > saving(list[j]) })
+	// the largest first; of one size, the later stage, which is more to the point: data says what idle only notices
+	late := func(c *Check) int {
+		if c.Stage == "data" && v.Cause == "data-pipeline" {
+			return len(stages)
+		}
+		return stageIndex[c.Stage]
+	}
+	sort.SliceStable(list, func(i, j int) bool {
+		a, c := saving(list[i]), saving(list[j])
+		if a-c > 0.01 || c-a > 0.01 {
+			return a > c
+		}
+		return late(list[i]) > late(list[j])
+	})
 	seen := map[string]bool{}
 	for _, c := range list {
 		for _, s := range c.Do {
@@ -396,7 +409,7 @@ func (b *builder) record(v engine.Verdict) *Capture {
 				return &b.r.CapturePlan[i]
 			}
 		}
-		return &Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Answers: []string{}}
+		return &Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Note: rec.Note, Answers: []string{}}
 	}
 	for _, withheld := range []bool{false, true} {
 		for _, id := range v.Evidence {

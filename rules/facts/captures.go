@@ -6,51 +6,51 @@ type Recipe struct {
 	Command string
 	Where   string // on which machines or ranks it runs
 	Title   string // what it records, in a few words
+	Note    string // what else to mind; "" nothing
 }
 
 // Recipes are the capture commands in the order of the plan.
 var Recipes = []Recipe{
 	{"C1", "nvidia-smi dmon -s pucvmet -d 1 -o DT -f dmon.log",
-		"on every host, while the job runs", "GPU samples once a second"},
+		"on every host, while the job runs", "GPU samples once a second", ""},
 	{"C2", "nvidia-smi --query-gpu=timestamp,index,uuid,name,pstate,utilization.gpu,utilization.memory,power.draw,enforced.power.limit," +
 		"power.default_limit,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,temperature.memory,clocks_event_reasons.active," +
 		"pcie.link.gen.gpucurrent,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max,memory.used --format=csv,nounits -lms 500 -f query.csv",
-		"on every host, while the job runs; on older drivers write clocks_throttle_reasons.active and pcie.link.gen.current, and add " +
-			"clocks_event_reasons_counters.sw_power_cap,clocks_event_reasons_counters.hw_thermal_slowdown," +
-			"clocks_event_reasons_counters.sw_thermal_slowdown,clocks_event_reasons_counters.hw_power_brake_slowdown where supported",
-		"GPU samples with clocks, throttle reasons and link state"},
+		"on every host, while the job runs", "GPU samples with clocks, throttle reasons and link state",
+		"on older drivers write clocks_throttle_reasons.active and pcie.link.gen.current; where supported add " +
+			"clocks_event_reasons_counters.sw_power_cap, .hw_thermal_slowdown, .sw_thermal_slowdown, .hw_power_brake_slowdown"},
 	{"C3", "nvidia-smi -q > smi-q.txt; nvidia-smi topo -m > topo.txt; nvidia-smi nvlink -s > nvlink.txt; nvidia-smi nvlink -e > nvlink-err.txt; " +
 		`dmesg -T | grep -iE "xid|nvrm" > xid.txt; lscpu > lscpu.txt; numactl -H > numa.txt`,
-		"on every host, under load", "the state of the machine"},
+		"on every host, under load", "the state of the machine", ""},
 	{"C4", "torch.profiler.profile(activities=[CPU,CUDA], schedule=schedule(wait=10,warmup=3,active=24,repeat=1), record_shapes=True, " +
 		`on_trace_ready=tensorboard_trace_handler("trace"), ` +
 		"experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True))",
-		"in the training script, on every rank; call prof.step() each step, and wrap save, eval and log in record_function(NAME) with NAME one " +
-			"of checkpoint, validation, logging", "a PyTorch trace of every rank"},
+		"in the training script, on every rank", "a PyTorch trace of every rank",
+		"call prof.step() each step, and wrap save, eval and log in record_function(NAME) with NAME one of checkpoint, validation, logging"},
 	{"C5", "nsys profile -t cuda,nvtx,osrt,cudnn,cublas --cuda-memory-usage=true --gpu-metrics-devices=all --cuda-graph-trace=node " +
 		"--sample=process-tree --cpuctxsw=process-tree --capture-range=cudaProfilerApi --capture-range-end=stop -o run CMD; " +
 		"nsys export --type sqlite -o run.sqlite run.nsys-rep",
-		"in place of the start command CMD; on older nsys write --gpu-metrics-device; add --nic-metrics=true for InfiniBand or RoCE",
-		"an Nsight Systems export"},
+		"in place of the start command CMD", "an Nsight Systems export",
+		"on older nsys write --gpu-metrics-device; add --nic-metrics=true for InfiniBand or RoCE"},
 	{"C6", "mpstat -P ALL 1 > mpstat.txt & iostat -xmt 1 > iostat.txt & pidstat -tud -h 1 > pidstat.txt & vmstat -t 1 > vmstat.txt",
-		"on every host, while the job runs; plus the cgroup's cpu.max and cpu.stat before and after", "host CPU and disks"},
+		"on every host, while the job runs", "CPU, disks and memory of the host", "also keep the cgroup's cpu.max and cpu.stat from before and after"},
 	{"C7", "py-spy dump --pid PID; py-spy record -d 60 --gil -o gil.svg --pid PID",
-		"on the slow rank's process PID; the dump five times during a dip", "Python stacks"},
+		"on the slow rank's process PID", "Python stacks", "take the dump five times during a dip"},
 	{"C8", "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET,TUNING ./all_reduce_perf -b 8 -e 4G -f 2 -g NGPU",
-		"with the job's rank layout", "NCCL speed by size"},
+		"with the job's rank layout", "NCCL speed by size", ""},
 	{"C9", "nvbandwidth -t host_to_device_memcpy_ce; nvbandwidth -t device_to_host_memcpy_ce",
-		"on the idle host", "copy speed of each GPU"},
+		"on the idle host", "copy speed of each GPU", ""},
 	{"C10", "dcgmi dmon -e 1001,1002,1003,1004,1005,1009,1010,1011,1012 -d 1000",
-		"on every host, while the job runs", "SM, tensor, memory and link activity"},
+		"on every host, while the job runs", "SM, tensor, memory and link activity", ""},
 	{"C11", "ncu --set full --kernel-name regex:NAME --launch-count 3 CMD",
-		"on one rank, for the kernel NAME", "one kernel's counters"},
+		"on one rank, for the kernel NAME", "one kernel's counters", ""},
 	{"C12", "time each in turn: the loader alone without a model; the model on one batch kept on the GPU; the loader with its data in the page cache",
-		"on one rank; report steps per second of each", "loader against model speed"},
+		"on one rank", "loader against model speed", "report steps per second of each"},
 	{"C13", "ibstat; perfquery -x; ib_write_bw",
-		"on both ends before and after; ib_write_bw pairwise between suspect nodes", "fabric counters"},
+		"on both ends, before and after", "fabric counters", "ib_write_bw pairwise between suspect nodes"},
 	{"C14", `TORCH_LOGS=recompiles,graph_breaks; torch.cuda.set_sync_debug_mode("warn"); print(torch.cuda.memory_stats()["num_alloc_retries"], ` +
 		`torch.cuda.memory_stats()["num_ooms"])`,
-		"in the training script; print every 100 steps", "recompiles, syncs and allocator retries"},
+		"in the training script", "recompiles, syncs and allocator retries", "print every 100 steps"},
 }
 
 // RecipeOf gives the recipe of an id.
