@@ -274,7 +274,7 @@ func captureSection(r *Report) (Section, bool) {
 			more = fmt.Sprintf(" and %d more", len(ids)-8)
 			ids = ids[:8]
 		}
-		c.Items = append(c.Items, CommandItem{N: i + 1, ID: fmt.Sprintf("capture-%d", i+1), Title: fmt.Sprintf("Answers %d. %s.", len(p.Answers), strings.TrimSuffix(p.Title, ".")), Where: strings.TrimSuffix(p.Where+". "+p.Note, ". ")+".",
+		c.Items = append(c.Items, CommandItem{N: i + 1, ID: fmt.Sprintf("capture-%d", i+1), Title: fmt.Sprintf("Answers %d. %s.", len(p.Answers), strings.TrimSuffix(p.Title, ".")), Where: strings.TrimSuffix(p.Where+". "+p.Note, ". ") + ".",
 			Command: p.Command, Answers: strings.Join(ids, ", ") + more})
 	}
 	unknown := 0
