@@ -382,17 +382,7 @@ func (r *reducer) periodSteps() {
 		r.red.Notes = append(r.red.Notes, fmt.Sprintf("a sequence of %d kernels repeats %d times inside one annotation: layers, not steps", p, len(cuts)-1))
 		return
 	}
-	times := make([]timeline.Time, len(cuts))
-	for i, c := range cuts {
-		if c == 0 {
-			times[i] = d.ops[at[0]].start
-		} else {
-			times[i] = d.ops[at[c-1]].end
-		}
-		if i > 0 {
-			times[i] = max(times[i], times[i-1])
-		}
-	}
+	times := cutTimes(d, at, cuts)
 	for _, dd := range r.devices {
 		dd.ends = times
 	}
@@ -408,6 +398,45 @@ func (r *reducer) periodSteps() {
 		r.first = 1
 		st.Dropped = append(st.Dropped, "step 0: the first one recorded: the step before is not known")
 	}
+}
+
+// cutTimes gives where each step ends: at the beginning of the longest time without any device op between the kernels on both sides of
+// the cut, as a copy may close a step or open the next.
+func cutTimes(d *device, at []int32, cuts []int) []timeline.Time {
+	times := make([]timeline.Time, len(cuts))
+	end := d.ops[0].start // running maximum
+	o := 0
+	to := func(i int) {
+		for ; o < i; o++ {
+			end = max(end, d.ops[o].end)
+		}
+	}
+	for i, c := range cuts {
+		switch {
+		case c == 0:
+			times[i] = d.ops[at[0]].start
+		case c == len(at):
+			to(int(at[c-1]) + 1)
+			for o < len(d.ops) && d.ops[o].start-end <= switchGap { // what was queued behind the last kernel
+				to(o + 1)
+			}
+			times[i] = end
+		default:
+			to(int(at[c-1]) + 1)
+			times[i] = d.ops[at[c]].start
+			longest := timeline.Time(0)
+			for k := int(at[c-1]) + 1; k <= int(at[c]); k++ {
+				if gap := d.ops[k].start - end; gap > longest {
+					longest, times[i] = gap, end
+				}
+				to(k + 1)
+			}
+		}
+		if i > 0 {
+			times[i] = max(times[i], times[i-1])
+		}
+	}
+	return times
 }
 
 // insideOneAnnotation tells whether one user annotation holds the launches of every repeat.
