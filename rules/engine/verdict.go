@@ -244,6 +244,9 @@ func Decide(checks []Check, in VerdictInput) Verdict {
 	if best.Class == Hardware && reaches(best.Frac) {
 		return in.of(best, shares, checks, cause)
 	}
+	if cuts := measuredCuts(checks); !in.HasLedger && len(cuts) > 0 {
+		return Verdict{Class: Hardware, Culprit: -1, Confidence: confMeasured, Evidence: ids(cuts)}
+	}
 	if !in.HasLedger || in.UnknownFrac > unknownFloor+tie && in.UnknownFrac > best.Frac+tie {
 		v := Verdict{Class: InsufficientEvidence, Culprit: -1, Confidence: confHint, Evidence: firstFindings(checks)}
 		if in.HasLedger {
@@ -255,6 +258,19 @@ func Decide(checks []Check, in VerdictInput) Verdict {
 		return in.of(best, shares, checks, cause)
 	}
 	return in.computeBound(best, checks)
+}
+
+// measuredCuts are the throttles of stage hw that the samples alone prove: the hardware itself held the clock down, whatever that cost.
+// They decide only where no ledger can weigh them.
+func measuredCuts(checks []Check) []*Check {
+	var out []*Check
+	for i := range checks {
+		c := &checks[i]
+		if c.Outcome == Finding && c.Rule.Class == Hardware && c.Confidence == confMeasured && c.Severity >= High {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // of is the verdict that names a class.

@@ -198,3 +198,26 @@ func TestMeansOverLedgers(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// Samples alone that prove the hardware held the clock down are a verdict; where a ledger can weigh the cut, its cost decides.
+func TestCutProvenBySamples(t *testing.T) {
+	check := func(sev Severity, conf facts.Confidence) []Check {
+		return []Check{{Rule: &Rule{ID: "hw.thermal", Stage: "hw", Class: Hardware}, Subject: facts.Subject{Kind: facts.GPU, ID: "gpu0", Rank: -1}, Outcome: Finding, Severity: sev, Confidence: conf}}
+	}
+	for _, c := range []struct {
+		name   string
+		checks []Check
+		ledger bool
+		want   string
+	}{
+		{"proven", check(High, confMeasured), false, Hardware},
+		{"mild", check(Medium, confMeasured), false, InsufficientEvidence},
+		{"not measured", check(High, confInferred), false, InsufficientEvidence},
+		{"weighed by a ledger", check(High, confMeasured), true, ComputeBound},
+	} {
+		v := Decide(c.checks, VerdictInput{Culprit: -1, HasLedger: c.ledger, ComputeFrac: 0.95, CapFrac: 1})
+		if v.Class != c.want || c.want == Hardware && (v.Recoverable != nil || v.Confidence != confMeasured || len(v.Evidence) != 1) {
+			t.Errorf("%s: got %+v, want %s", c.name, v, c.want)
+		}
+	}
+}
