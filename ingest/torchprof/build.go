@@ -296,6 +296,9 @@ type processes struct {
 	main int // index of the busiest
 }
 
+// maxProcs bounds the processes of one file; a merged one has as many as a host has GPUs.
+const maxProcs = 64
+
 func (p *processes) index(pid int64) int {
 	if i := slices.Index(p.pids, pid); i >= 0 {
 		return i
@@ -326,7 +329,7 @@ func (k *sink) processes() *processes {
 	p := &processes{}
 	best := int64(0)
 	for _, pid := range order {
-		if w := byPID[pid]; w.calls > 0 {
+		if w := byPID[pid]; w.calls > 0 && len(p.pids) < maxProcs {
 			if w.calls > best {
 				best, p.main = w.calls, len(p.pids)
 			}

@@ -142,7 +142,7 @@ func (m *meta) addDevices(v []byte) {
 		return
 	}
 	m.devices, m.ids = nil, nil
-	for _, p := range list {
+	for _, p := range list[:min(len(list), 1024)] {
 		d := timeline.Device{Name: strings.TrimSpace(p.Name), SMs: max(p.SMs, p.MPs, 0), Vendor: vendor(p.Name)}
 		if p.Memory > 0 && p.Memory < 1e18 {
 			d.Memory = int64(p.Memory)

@@ -466,3 +466,18 @@ func TestRecognise(t *testing.T) {
 		}
 	}
 }
+
+// TestManyThreads keeps the spans of a hostile file and bounds its tracks.
+func TestManyThreads(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"schemaVersion":1,"traceEvents":[`)
+	const n = maxTracks + 5000
+	for i := range n {
+		fmt.Fprintf(&b, `{"ph":"X","cat":"cuda_runtime","name":"a","pid":%d,"tid":%d,"ts":1,"dur":1,"args":{"correlation":%d}},`, i, i, i)
+	}
+	b.WriteString("]}")
+	tl, _ := mustRead(t, b.String())
+	if tl.Spans.Len() != n || len(tl.Tracks) > maxTracks+3 || len(tl.Procs) > maxProcs {
+		t.Errorf("%d spans, %d tracks, %d processes", tl.Spans.Len(), len(tl.Tracks), len(tl.Procs))
+	}
+}

@@ -3,6 +3,7 @@ package torchprof
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -135,5 +136,41 @@ func TestRealOthersAreNotOurs(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRealRanks reads the eight files of one job.
+func TestRealRanks(t *testing.T) {
+	dir := dataDir(t)
+	for rank := range 8 {
+		tl, problems := readFile(t, filepath.Join(dir, "kineto-multirank", "dlrm8", fmt.Sprintf("worker%d.pt.trace.json.gz", rank)), 2)
+		if p := tl.Procs; len(p) != 1 || p[0].Rank != rank || p[0].WorldSize != 8 || len(problems) != 0 {
+			t.Errorf("rank %d: %+v %v", rank, p, problems)
+		}
+		if d := tl.Devices; len(d) != 1 || d[0].Ordinal != rank {
+			t.Errorf("rank %d: devices %+v", rank, d)
+		}
+	}
+}
+
+// TestRealDamage reads the damaged copies; the counts were found in their text by hand.
+func TestRealDamage(t *testing.T) {
+	dir := dataDir(t)
+	for _, c := range []struct {
+		file, problems string
+		rows           int64
+	}{
+		{"nan_and_negative_dur.json", "no-duration info 1", 71},
+		{"truncated_gzip.json.gz", "truncated data-loss 1", 60},
+		{"truncated_mid_event.json", "truncated data-loss 1", 123},
+	} {
+		tl, problems := readFile(t, filepath.Join(dir, "derived-odd", c.file), 2)
+		t.Logf("%s: %d rows, %d spans, %s", c.file, tl.Sources[0].Rows, tl.Spans.Len(), codes(problems))
+		if got := codes(problems); got != c.problems {
+			t.Errorf("%s: %s, want %s", c.file, got, c.problems)
+		}
+		if tl.Sources[0].Rows != c.rows || tl.Spans.Len() == 0 {
+			t.Errorf("%s: %d rows, %d spans", c.file, tl.Sources[0].Rows, tl.Spans.Len())
+		}
 	}
 }

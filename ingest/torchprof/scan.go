@@ -127,6 +127,8 @@ const (
 	maxWaste = 256
 	// Shapes are kept as texts; a longer one, or more of them in all, is left out.
 	maxShape, maxShapes = 4 << 10, 48 << 20
+	// maxTracks bounds threads and streams of one scanner; the rest of them share one.
+	maxTracks = 1 << 16
 )
 
 // scanner turns a buffer of the event array into recs. One a worker: its tables of names and tracks grow with the file.
@@ -1141,6 +1143,9 @@ func (s *scanner) track(p place, pid, tid int64, name []byte) uint32 {
 		return s.lastTrack[p]
 	}
 	id, ok := s.trackIDs[k]
+	if !ok && len(s.trackIDs) >= maxTracks && (tid != -1 || pid != -1 || k.name != 0) {
+		return s.track(p, -1, -1, nil)
+	}
 	if !ok {
 		id = uint32(len(s.trackIDs))
 		s.trackIDs[k] = id
