@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -158,6 +159,9 @@ func (f *analyzeFlags) check() (kinds []string, err error) {
 		if _, _, err := parseWhen(s); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := regexp.Compile(f.steps); err != nil {
+		return nil, fmt.Errorf("--steps %s: %w", f.steps, err)
 	}
 	return kinds, nil
 }

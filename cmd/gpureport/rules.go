@@ -12,7 +12,7 @@ import (
 )
 
 func newRules() *cobra.Command {
-	cmd := &cobra.Command{Use: "rules", Short: "for those who write rules: list, show, check, test, facts"}
+	cmd := &cobra.Command{Use: "rules", Short: "for those who write rules: list, show, check, test, facts", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var site []string
 	cmd.PersistentFlags().StringArrayVar(&site, "rules", nil, "site rule file or folder, laid over the shipped checklist (repeatable)")
 	load := func(extra ...string) (*engine.Rules, error) {
