@@ -287,6 +287,19 @@ func (r *reducer) hostPass() {
 		}
 		return 0
 	})
+	for _, s := range r.overhead {
+		list := &r.profiler
+		if r.n.hostOf(sp.Name[s]).flags&flagOverhead != 0 {
+			list = &r.loading
+		}
+		iv := timeline.Interval{Start: sp.Start[s], End: sp.End[s]}
+		if n := len(*list); n > 0 {
+			iv.Start = max(iv.Start, (*list)[n-1].End)
+		}
+		if !iv.Empty() {
+			*list = append(*list, stretch{iv, s})
+		}
+	}
 }
 
 func onlyOverhead(kinds []timeline.SpanKind) bool {

@@ -865,23 +865,26 @@ func (r *reducer) busyDuring(iv timeline.Interval) []timeline.Interval {
 func (r *reducer) notes() {
 	note := func(format string, a ...any) { r.red.Notes = append(r.red.Notes, fmt.Sprintf(format, a...)) }
 	if len(r.devices) == 0 {
-		calls := 0
+		calls, ours := 0, 0
 		for _, c := range r.red.Rank.Calls {
 			if c.Kind == timeline.KindAPI {
 				calls++
+				if strings.HasPrefix(c.Name, "cu") || strings.HasPrefix(c.Name, "hip") {
+					ours++
+				}
 			}
 		}
-		other := false
+		other := calls > 0 && ours == 0
 		for i := range r.tl.Devices {
 			if d := &r.tl.Devices[i]; d.Vendor == "other" {
 				other = true
 			}
 		}
 		switch {
+		case other:
+			note("the trace is of an accelerator whose device events are not read: there is no time ledger")
 		case calls > 0:
 			note("the trace has runtime calls but no device events: the profiler could not record the GPU (no CUPTI, or another profiler held it)")
-		case other:
-			note("the trace is of an accelerator whose device events are not read")
 		default:
 			note("the trace holds host events only: it was recorded without the GPU")
 		}

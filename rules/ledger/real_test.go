@@ -175,3 +175,34 @@ func TestRealRanks(t *testing.T) {
 		t.Log(l)
 	}
 }
+
+// The shares that a prototype of the rules measured on public traces.
+func TestRealShares(t *testing.T) {
+	dir := dataDir(t)
+	for _, c := range []struct {
+		file string
+		want map[timeline.Owner]float64 // percent
+	}{
+		{"hta_a100_nccl_meta_rank0of2.json.gz", map[timeline.Owner]float64{timeline.HostLaunch: 63.7, timeline.Compute: 17.7, timeline.HostPython: 11.1, timeline.CommUndivided: 6.6, timeline.HostCPUOp: 0.7, timeline.UnknownOwner: 0}},
+		{"hta_a100_alexnet_cuda_sync.json.gz", map[timeline.Owner]float64{timeline.HostAllocator: 65.7, timeline.HostCompile: 29.4, timeline.Compute: 0.1}},
+		{"kineto018_resnet50_workers0.pt.trace.json.gz", map[timeline.Owner]float64{timeline.HostDataloader: 32.3}},
+		{"kineto018_resnet50_workers4.pt.trace.json.gz", map[timeline.Owner]float64{timeline.HostDataloader: 0.4}},
+		{"hta_a100_rank0of16.json.gz", map[timeline.Owner]float64{timeline.UnknownOwner: 62.1}},
+	} {
+		g := &reduceTrace(t, filepath.Join(dir, "kineto", c.file))[0].GPUs[0]
+		for o, want := range c.want {
+			if got := 100 * share(g, o); got < want-0.06 || got > want+0.06 {
+				t.Errorf("%s: %s %.2f %%, want %.1f", c.file, o, got, want)
+			}
+		}
+	}
+	// Of the small trace that holds a two rank job's first rank, at most 3.9 % is transfer: the rest of 6.6 % waited.
+	j := Meet(reduceTrace(t, filepath.Join(dir, "kineto/hta_a100_nccl_meta_rank0of2.json.gz")), tables(t), Options{})
+	g := &j.Ranks[0].GPUs[0]
+	if got := 100 * share(g, timeline.CommTransfer); got < 3.85 || got > 3.95 {
+		t.Errorf("transfer %.2f %%, want 3.9", got)
+	}
+	if fmt.Sprint(j.Missing) != "[1]" {
+		t.Errorf("missing %v", j.Missing)
+	}
+}

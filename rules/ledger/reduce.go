@@ -57,9 +57,11 @@ type reducer struct {
 	copyLinks []copyLink
 
 	threads  []*hostThread
-	main     int   // -1 none
-	others   []int // further launching threads, most launches first
-	overhead []int32
+	main     int       // -1 none
+	others   []int     // further launching threads, most launches first
+	overhead []int32   // overhead spans on no host thread, by start
+	profiler []stretch // of them: when the profiler worked
+	loading  []stretch // of them: when modules were loaded
 	stepRE   *regexp.Regexp
 	recorded timeline.Interval
 	ops      bool // operators were recorded

@@ -109,7 +109,7 @@ func joins(r *run, x *timeline.Reduced) relation {
 			return sameAgain
 		}
 	}
-	if taken || wa != wx || wa == 1 || (wa > 0 && len(r.reds) >= wa) {
+	if taken || wa != wx || wa == 1 || (a.Process.WorldSize > 0 && len(r.reds) >= a.Process.WorldSize) {
 		return apart
 	}
 	overlap := false

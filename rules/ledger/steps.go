@@ -297,7 +297,7 @@ func (r *reducer) dropEdges() {
 		st.Dropped = append(st.Dropped, fmt.Sprintf("step %d: the first one recorded, where the profiler started and the step before is not known", r.index[0]))
 		r.first = 1
 	} else if r.last > r.first && !r.launchedBefore(r.host[0].Start) {
-		r.red.Notes = append(r.red.Notes, fmt.Sprintf("step %d is the first one recorded and is kept because only %d were: it carries the profiler's start", r.index[0], r.last-r.first))
+		r.red.Notes = append(r.red.Notes, fmt.Sprintf("step %d is the first one recorded and is kept, as fewer than three were: it carries the profiler's start", r.index[0]))
 	}
 }
 

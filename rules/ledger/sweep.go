@@ -164,7 +164,8 @@ type gapper struct {
 	r      *reducer
 	out    []timeline.Segment
 	order  []int // threads to ask, the launching one first
-	over   int   // next of reducer.overhead
+	over   int   // next of reducer.profiler
+	load   int   // next of reducer.loading
 	rest   int   // next of reducer.restarts
 	refill timeline.Time
 	gap    timeline.Interval
@@ -283,7 +284,7 @@ func (g *gapper) drained(thread int) {
 
 // host cuts [a, b) by what the launching thread was doing, then by what it waits for.
 func (g *gapper) host(thread int, a, b timeline.Time) {
-	r, sp := g.r, &g.r.tl.Spans
+	r := g.r
 	g.order = append(g.order[:0], thread)
 	if r.main >= 0 && r.main != thread {
 		g.order = append(g.order, r.main)
@@ -295,34 +296,42 @@ func (g *gapper) host(thread int, a, b timeline.Time) {
 	}
 	// The profiler's own work that belongs to no thread comes first.
 	for a < b {
-		for g.over < len(r.overhead) && sp.End[r.overhead[g.over]] <= a {
-			g.over++
-		}
 		end := b
-		profiler := int32(-1)
-		g.lazy = false
-		for i := g.over; i < len(r.overhead) && sp.Start[r.overhead[i]] < end; i++ {
-			s := r.overhead[i]
-			switch {
-			case sp.End[s] <= a:
-			case sp.Start[s] > a:
-				end = sp.Start[s]
-			default:
-				end = min(end, sp.End[s])
-				if r.n.hostOf(sp.Name[s]).flags&flagOverhead != 0 {
-					g.lazy, g.lazyOf = true, s
-				} else if profiler < 0 {
-					profiler = s
-				}
-			}
+		p := spell(r.profiler, &g.over, a, &end)
+		l := spell(r.loading, &g.load, a, &end)
+		if g.lazy = l != nil; g.lazy {
+			g.lazyOf = l.span
 		}
-		if profiler >= 0 {
-			g.emit(a, end, timeline.HostProfiler, timeline.SubNone, g.row(profiler))
+		if p != nil {
+			g.emit(a, end, timeline.HostProfiler, timeline.SubNone, g.row(p.span))
 		} else {
 			g.ask(0, a, end)
 		}
 		a = end
 	}
+}
+
+// stretch is a stretch of time and the span that it comes from.
+type stretch struct {
+	timeline.Interval
+	span int32
+}
+
+// spell gives the stretch that holds a, nil if none does, and pulls end in to where that changes. next is the caller's place in list.
+func spell(list []stretch, next *int, a timeline.Time, end *timeline.Time) *stretch {
+	for *next < len(list) && list[*next].End <= a {
+		*next++
+	}
+	if *next == len(list) {
+		return nil
+	}
+	s := &list[*next]
+	if s.Start > a {
+		*end = min(*end, s.Start)
+		return nil
+	}
+	*end = min(*end, s.End)
+	return s
 }
 
 // ask takes what thread order[i] shows over [a, b), and where it shows nothing asks the next.
