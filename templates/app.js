@@ -228,10 +228,6 @@ function drawLane(c, pen, lane, top, h, o = {}) {
 		const l = Math.max(x0, X(m.s)), r = Math.min(x1, X(m.e));
 		if (r <= l) continue;
 		pen.dashed(l, top, Math.max(2, r - l), h, true);
-		const lw = textWidth(m.l, 11, 600);
-		if (r - l > lw + 16) pen.text(l + 6, top + 10, m.l, { bold: true, fill: P.ink, plate: true });
-		else if (r - l > 120) pen.text(l + 6, top + 10, m.l, { bold: true, fill: P.ink, plate: true, width: r - l - 16 });
-		else if (m.l) pen.text(Math.max(x0 + lw / 2, Math.min(x1 - lw / 2, (l + r) / 2)), top + h + 9, m.l, { align: 'center', fill: P.ink2 });
 	}
 	for (const m of lane.limits) {
 		if (m.v < lane.min || m.v > lane.max) continue;
@@ -302,6 +298,14 @@ function drawLane(c, pen, lane, top, h, o = {}) {
 		}
 		const lastI = Math.max(i0, Math.min(n - 1, lowerBound(n, i => startOf(i) <= b) - 1));
 		ends.push({ y: at(k.v[lastI]), n: k.n, odd: k.odd });
+	}
+	for (const m of lane.hatch) { // after the curves, in the half that they leave free
+		const l = Math.max(x0, X(m.s)), r = Math.min(x1, X(m.e)), lw = textWidth(m.l, 11, 600);
+		if (r <= l || !m.l) continue;
+		if (r - l < Math.min(lw + 16, 120)) { pen.text(Math.max(x0 + lw / 2, Math.min(x1 - lw / 2, (l + r) / 2)), top + h + 9, m.l, { align: 'center', fill: P.ink2 }); continue; }
+		const k = lane.curves.find(q => q.odd) || lane.curves[0], t = k && c.T(Math.min(r, l + lw / 2)), i = k ? Math.min(k.t.length - 1, lowerBound(k.t.length, q => k.t[q] < t)) : -1;
+		const low = i >= 0 && at(k.v[i]) < top + h / 2;
+		pen.text(l + 6, low ? top + h - 9 : top + 10, m.l, { bold: true, fill: P.ink, plate: true, width: Math.min(lw + 1, r - l - 16) });
 	}
 	if (o.ends) o.ends.push(...ends);
 	return ends;
@@ -534,7 +538,7 @@ class TimeLine extends Chart {
 		const slider = { type: 'slider', left: this.left, right: this.right, top: this.sliderY, height: 20, showDetail: false, showDataShadow: false, brushSelect: false, moveHandleSize: 0,
 			backgroundColor: 'transparent', fillerColor: P.link + '22', borderColor: 'transparent', borderRadius: 0, handleSize: '100%', handleIcon: 'path://M0,0h2v20h-2z', handleStyle: { color: P.link, borderWidth: 0 },
 			emphasis: { handleStyle: { color: P.link, borderWidth: 0 } } };
-		const inside = { type: 'inside', zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true, moveOnMouseWheel: false, preventDefaultMouseMove: false };
+		const inside = { type: 'inside', zoomOnMouseWheel: false, moveOnMouseMove: true, moveOnMouseWheel: false, preventDefaultMouseMove: false };
 		const both = { xAxisIndex: 0, filterMode: 'none', minValueSpan: Math.min(this.endX, Math.max(2e-5, this.endX * 1e-6)), throttle: 16 };
 		return [{ ...inside, ...both, id: 'inside' }, { ...slider, ...both, id: 'slider' }];
 	}
@@ -659,11 +663,19 @@ class TimeLine extends Chart {
 		pen.strokes(worst, P.ink, 1);
 		for (const l of labels) pen.text(l.x, l.y, l.text, l.o);
 		this.rows.forEach((r, k) => {
+			const n = r.s.length, y = this.rowsY + 26 * k, x0 = this.cs.x, x1 = x0 + this.cs.width;
+			for (const [s, e] of n ? [[0, r.s[0]], [r.e[n - 1], this.endX]] : [[0, this.endX]]) { // absence has a look
+				if (r.hole.some(h => h.s < e && h.e > s)) continue;
+				const l = Math.max(x0, this.X(s)), w = Math.min(x1, this.X(e)) - l;
+				if (w < 8) continue;
+				pen.dashed(l, y, w, 22, false);
+				if (w > textWidth(tr('no analysed step')) + 24) pen.text(l + 12, y + 11, tr('no analysed step'));
+			}
 			for (const h of r.hole) {
 				const l = this.X(h.s), w = this.X(h.e) - l;
 				if (l > this.cs.x + this.cs.width || l + w < this.cs.x) continue;
 				pen.dashed(l, this.rowsY + 26 * k, Math.max(2, w), 22, true);
-				if (w > 60) pen.text(Math.max(l, this.cs.x) + 10, this.rowsY + 26 * k + 11, h.l || tr('not read'), { fill: P.ink, plate: true, width: w - 20 });
+				if (w > 60) pen.text(Math.max(l, x0) + 10, y + 11, h.l || tr('not read'), { fill: P.ink, plate: true, width: w - 20 });
 			}
 		});
 	}
@@ -671,9 +683,15 @@ class TimeLine extends Chart {
 		const X = this.X, [a, b] = this.view, H = 22, n = r.s.length;
 		const i0 = lowerBound(n, i => r.e[i] <= a), i1 = lowerBound(n, i => r.s[i] < b);
 		const px = this.median * (X(1) - X(0));
-		const covered = (s, e) => px >= 40 && r.wins.some(w => w[0] <= s + 1e-3 && w[1] >= e - 1e-3);
-		if (px >= 40) {
-			const m = r.is.length, j0 = lowerBound(m, j => r.ie[j] <= a), j1 = lowerBound(m, j => r.is[j] < b);
+		// Intervals are drawn where they are wide enough for their ink to be their time: a kept window of many intervals below 2 px each
+		// stays a column a step, or the least width of the short ones would paint over the long ones.
+		const m = r.is.length, shown = px < 40 ? [] : r.wins.filter(w => {
+			const c = lowerBound(m, j => r.is[j] < w[1]) - lowerBound(m, j => r.ie[j] <= w[0]);
+			return c > 0 && (X(w[1]) - X(w[0])) / c >= 2;
+		});
+		const covered = (s, e) => shown.some(w => w[0] <= s + 1e-3 && w[1] >= e - 1e-3);
+		for (const win of shown) {
+			const j0 = lowerBound(m, j => r.ie[j] <= Math.max(a, win[0])), j1 = lowerBound(m, j => r.is[j] < Math.min(b, win[1]));
 			for (let j = j0; j < j1; j++) {
 				const l = X(r.is[j]), w = Math.max(0.6, X(r.ie[j]) - l), f = W.owners[r.io[j]].f;
 				by[f].push(l, y, w, H);
@@ -875,6 +893,14 @@ class TimeLine extends Chart {
 	listen() {
 		super.listen();
 		this.el.addEventListener('keydown', e => this.key(e));
+		// The chart library takes every wheel from the page, so it does not get to see it: alone it scrolls, with Ctrl it zooms.
+		this.el.addEventListener('wheel', e => {
+			e.stopPropagation();
+			if (!e.ctrlKey || !this.cs) return;
+			e.preventDefault();
+			const x = e.clientX - this.el.getBoundingClientRect().left, m = Math.max(this.view[0], Math.min(this.view[1], this.T(x))), f = e.deltaY > 0 ? 1.25 : 0.8;
+			this.look(m - (m - this.view[0]) * f, m + (this.view[1] - m) * f);
+		}, { capture: true, passive: false });
 		this.el.addEventListener('blur', () => this.leave());
 		this.ec.on('datazoom', () => this.leave());
 	}

@@ -314,6 +314,25 @@ func TestBrowserTimeLine(t *testing.T) {
 	if v := view(); v[1]-v[0] > 26 {
 		t.Errorf("view after +: %v", v)
 	}
+	// The wheel scrolls the page; with Ctrl it zooms.
+	wheel := func(ctrl bool) bool {
+		return js[bool](x, fmt.Sprintf(`(() => { const c = tl.el.querySelector('canvas'), r = c.getBoundingClientRect();
+			const e = new WheelEvent('wheel', {deltaY: -120, ctrlKey: %v, clientX: r.left + 600, clientY: r.top + 200, bubbles: true, cancelable: true});
+			c.dispatchEvent(e); return e.defaultPrevented; })()`, ctrl))
+	}
+	key("0", false)
+	if wheel(false) {
+		t.Error("the wheel alone is taken from the page")
+	}
+	settle()
+	if v := view(); v[1]-v[0] < 50 {
+		t.Errorf("the wheel alone zoomed to %v", v)
+	}
+	wheel(true)
+	settle()
+	if v := view(); v[1]-v[0] > 49 {
+		t.Errorf("Ctrl and wheel left the view at %v", v)
+	}
 	// The theme switch recolours the canvas.
 	before := js[string](x, `tl.el.querySelector('canvas').toDataURL()`)
 	js[bool](x, `(document.querySelector('[data-set=dark]').click(), true)`)

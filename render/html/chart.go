@@ -181,7 +181,7 @@ func (d *drawer) wireWords() any {
 		out.Owners = append(out.Owners, own{o.String(), familyOf[o]})
 	}
 	for _, w := range []string{"Copied", "Selected: copy it with the keyboard", "Expand all", "Fold all", "Events", "Who held the GPU", "held by", "step",
-		"same step", "Step by step", "to", "Whole run", "median", "Dip", "not read", "steps"} {
+		"same step", "no analysed step", "Step by step", "to", "Whole run", "median", "Dip", "not read", "steps"} {
 		out.Words[w] = d.tr(w)
 	}
 	return out

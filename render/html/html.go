@@ -498,6 +498,7 @@ func (d *drawer) funcs() template.FuncMap {
 		"pct":        func(f float64) template.CSS { return template.CSS(strconv.FormatFloat(100*clamp(f), 'f', 3, 64) + "%") },
 		"thin":       func(f float64) bool { return !(f >= 0.004) },
 		"plan":       d.planLink,
+		"nb":         strings.NewReplacer("GPU ", "GPU\u00a0", "rank ", "rank\u00a0").Replace,
 		"head":       func(t render.Table) []trView { return trViews(t, t.Rows[:shownRows(t)]) },
 		"tail":       func(t render.Table) []trView { return trViews(t, t.Rows[shownRows(t):]) },
 		"pair":       pairCells,

@@ -12,7 +12,7 @@ var zh = map[string]string{
 	"Numbers against limits": "数值与界限", "Saving": "可节省", "Rows it rests on": "所依据的行", "Could it be something else?": "会不会是别的原因？",
 	"Each subject": "逐个对象", "Advice withheld": "暂不给出的建议", "What would answer it": "怎样才能回答", "Show on the time line": "在时间线上显示",
 	"choose a rank": "选择 rank", "late": "迟到", "median": "中位", "Hidden comm.": "隐藏通信", "GPU, rank": "GPU, rank", "limit": "界限",
-	"Events": "事件", "Utilisation": "利用率", "Who held the GPU": "谁占用了 GPU", "held by": "占用者", "step": "步", "same step": "同一步", "Step by step": "逐步",
+	"Events": "事件", "Utilisation": "利用率", "Who held the GPU": "谁占用了 GPU", "held by": "占用者", "step": "步", "same step": "同一步", "no analysed step": "没有分析到的步", "Step by step": "逐步",
 	"not recorded": "未记录", "to": "至", "Where to run it": "在哪里运行", "Answers": "可回答", "instant": "瞬时", "window before": "此前窗口",
 	"total": "累计", "not read": "未读取", "steps": "步", "GPU": "GPU", "At, s": "开始, s", "Took, s": "用时, s", "Owners": "占用者",
 	"Value": "数值", "Curve": "曲线", "Checks": "检查",
