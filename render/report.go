@@ -102,6 +102,7 @@ type Verdict struct {
 	Next            *string  `json:"next"` // what would limit after the fix
 	Do              []string `json:"do"`   // at most two
 	Dont            []string `json:"dont"`
+	RecordFor       *int     `json:"record_for"` // the item of do that record belongs to; null: it stands for itself
 	Record          *Capture `json:"record"` // the next command: what would tell most about this verdict; null when nothing is missing
 }
 

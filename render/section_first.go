@@ -349,18 +349,19 @@ func sureText(r *Report) string {
 func NumberWordLower(n int) string { return strings.ToLower(NumberWord(n)) }
 
 func (fs *FirstScreen) next(r *Report) {
-	do := r.Verdict.Do
-	if r.Verdict.Record != nil && len(do) > 1 {
-		do = do[:1]
-	}
-	for _, s := range do {
+	v := &r.Verdict
+	for _, s := range v.Do {
 		lead, text := splitLead(s)
 		fs.Do = append(fs.Do, Do{Lead: lead, Text: text})
 	}
-	if c := r.Verdict.Record; c != nil {
-		fs.Do = append(fs.Do, Do{Lead: "Record " + c.Title, Text: ", " + c.Where + ":", Command: c.Command})
+	if c := v.Record; c != nil {
+		if v.RecordFor != nil {
+			fs.Do[*v.RecordFor].Command = c.Command
+		} else {
+			fs.Do = append(fs.Do[:min(len(fs.Do), 1)], Do{Lead: "Record " + c.Title, Text: ", " + c.Where + ":", Command: c.Command})
+		}
 	}
-	fs.Dont = r.Verdict.Dont
+	fs.Dont = v.Dont
 	if len(fs.Dont) > 1 {
 		fs.Dont = fs.Dont[:1]
 	}

@@ -257,11 +257,16 @@ func (t *term) findings(r *Report) {
 func (t *term) next(r *Report) {
 	do := append([]string{}, r.Verdict.Do...)
 	if c := r.Verdict.Record; c != nil {
-		do = append(do, "record "+c.Title+" "+c.Where+" (command in the report)")
+		where := "the command is in the report"
 		for i := range r.CapturePlan {
 			if r.CapturePlan[i].Command == c.Command {
-				do[len(do)-1] = fmt.Sprintf("record %s, %s: command %d below", c.Title, c.Where, i+1)
+				where = fmt.Sprintf("command %d below", i+1)
 			}
+		}
+		if k := r.Verdict.RecordFor; k != nil {
+			do[*k] += " (" + where + ")"
+		} else {
+			do = append(do, "Record "+c.Title+" "+c.Where+" ("+where+")")
 		}
 	}
 	if len(do) == 0 {

@@ -64,7 +64,14 @@ func (b *builder) verdict() {
 	out.Sentence = b.sentence(v)
 	out.Lead = b.lead(v)
 	out.Do, out.Dont = b.advice(v)
-	out.Record = b.record(v)
+	var say string
+	out.Record, say = b.record(v)
+	for i, s := range out.Do {
+		if s == say {
+			n := i
+			out.RecordFor = &n
+		}
+	}
 	b.r.Verdict = out
 }
 
@@ -396,9 +403,9 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 	return do, dont
 }
 
-// record picks the next command: what the evidence's own advice or its withheld advice asks for; else the first of the plan where that
+// record picks the next command, and the advice it belongs to: what the evidence's own advice or its withheld advice asks for; else the first of the plan where that
 // answers enough to be worth it.
-func (b *builder) record(v engine.Verdict) *Capture {
+func (b *builder) record(v engine.Verdict) (c *Capture, say string) {
 	pick := func(id string) *Capture {
 		rec, ok := facts.RecipeOf(id)
 		if !ok {
@@ -421,23 +428,23 @@ func (b *builder) record(v engine.Verdict) *Capture {
 				if !withheld {
 					for _, a := range c.Do {
 						if p := pick(a.Capture); p != nil {
-							return p
+							return p, a.Say
 						}
 					}
 					continue
 				}
 				for _, w := range c.Withheld {
 					if p := pick(w.Capture); p != nil {
-						return p
+						return p, ""
 					}
 				}
 			}
 		}
 	}
 	if len(b.r.CapturePlan) > 0 && (v.Class == "insufficient-evidence" || len(b.r.CapturePlan[0].Answers) >= worthRecording) {
-		return &b.r.CapturePlan[0]
+		return &b.r.CapturePlan[0], ""
 	}
-	return nil
+	return nil, ""
 }
 
 // worthRecording is how many checks a command must answer to be the next thing to do when the verdict does not ask for it.
