@@ -17,7 +17,6 @@ type hostThread struct {
 	launches []timeline.Time
 	syncs    []syncCall // by End
 	nlaunch  int64      // launch calls that device ops name
-	marks    int
 
 	// The clock; see at.
 	next   int
@@ -341,7 +340,12 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 		if len(stack) > 0 {
 			cur = stack[len(stack)-1]
 		}
-		info := r.n.hostOf(sp.Name[s])
+		var info *hostInfo
+		if kind == timeline.KindPython {
+			info = r.n.frameOf(sp.Name[s])
+		} else {
+			info = r.n.hostOf(sp.Name[s])
+		}
 		code := evidenceOf(kind, info)
 		switch kind {
 		case timeline.KindPython:

@@ -200,7 +200,8 @@ const (
 )
 
 type hostInfo struct {
-	seen  bool
+	seen  bool // as the name of a call, operator or annotation
+	frame bool // as the name of a Python frame: only flagLoaderPy and flagCompile are set
 	call  callKind
 	word  evidence
 	flags uint32
@@ -234,6 +235,29 @@ func (n *names) hostOf(id timeline.StringID) *hostInfo {
 	}
 	*h = n.t.hostName(n.tl.Names.Get(id))
 	return h
+}
+
+// frameOf is hostOf for Python frames, of which there are very many: it looks for little.
+func (n *names) frameOf(id timeline.StringID) *hostInfo {
+	h := &n.host[id]
+	if h.seen || h.frame {
+		return h
+	}
+	name := n.tl.Names.Get(id)
+	low := strings.ToLower(name[:min(len(name), maxName)])
+	h.frame = true
+	if containsAny(low, n.t.loadFrm) {
+		h.flags |= flagLoaderPy
+	}
+	if n.t.compiles(low) {
+		h.flags |= flagCompile
+	}
+	return h
+}
+
+// compiles tells whether the name of an operator, annotation or frame is compilation.
+func (t *Tables) compiles(low string) bool {
+	return containsAny(low, t.calls.CompileSpans) && !containsAny(low, t.calls.CompileNot)
 }
 
 func (t *Tables) hostName(name string) hostInfo {
@@ -272,7 +296,7 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagSingle, containsAny(low, t.single))
 	set(flagLoaderPy, containsAny(low, t.loadFrm))
 	set(flagMark, startsAny(low, t.marks))
-	set(flagCompile, containsAny(low, c.CompileSpans) && !containsAny(low, c.CompileNot))
+	set(flagCompile, t.compiles(low))
 	set(flagOverhead, containsAny(low, c.OverheadCompile))
 	set(flagItem, begins(name, c.Item))
 	set(flagCast, begins(name, c.Cast))

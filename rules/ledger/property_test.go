@@ -168,8 +168,7 @@ func naive(r *rapid.T, tl *timeline.Timeline, g *timeline.GPULedger) {
 	if g.Busy != busy || g.Owners[timeline.Compute] != compute || g.Owners[timeline.CommUndivided] != comm || g.Side.HiddenComm != hidden {
 		r.Fatalf("busy %d compute %d comm %d hidden %d, naively %d %d %d %d", g.Busy, g.Owners[timeline.Compute], g.Owners[timeline.CommUndivided], g.Side.HiddenComm, busy, compute, comm, hidden)
 	}
-	var idle int64 // what is owned while nothing runs
-	idle = int64(g.Window.Dur()) - busy
+	idle := int64(g.Window.Dur()) - busy // what is owned while nothing runs
 	rest := g.Owners.Sum() - compute - comm - copied
 	if rest != idle {
 		r.Fatalf("gaps own %d, idle is %d", rest, idle)

@@ -598,7 +598,7 @@ type nameTotal struct {
 func (r *reducer) calls(win timeline.Interval, steady timeline.Time) {
 	sp := &r.tl.Spans
 	t := &r.red.Rank
-	kinds := []timeline.SpanKind{timeline.KindAPI, timeline.KindOp, timeline.KindAnnotation}
+	kinds := []timeline.SpanKind{timeline.KindAPI, timeline.KindOp, timeline.KindAnnotation} // frames are too many to be of use
 	idx := make([][]int32, len(kinds))
 	var totals []nameTotal
 	var over, compile []timeline.Interval
@@ -619,14 +619,9 @@ func (r *reducer) calls(win timeline.Interval, steady timeline.Time) {
 				continue
 			}
 			kind := sp.Kind[s]
-			ki := -1
-			switch kind {
-			case timeline.KindAPI:
-				ki = 0
-			case timeline.KindOp:
-				ki = 1
-			case timeline.KindAnnotation:
-				ki = 2
+			ki := slices.Index(kinds, kind)
+			if ki < 0 {
+				continue
 			}
 			info := r.n.hostOf(sp.Name[s])
 			dur := int64(end - start)
@@ -645,7 +640,7 @@ func (r *reducer) calls(win timeline.Interval, steady timeline.Time) {
 					item = end
 				}
 			}
-			if ki < 0 || (ki == 2 && info.flags&(flagStep) != 0) {
+			if info.flags&flagStep != 0 {
 				continue
 			}
 			if idx[ki] == nil {
