@@ -577,3 +577,46 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// Hostile files: nesting without end, and collectives that all run at once. The ledger closes, and the work is bounded.
+func TestHostile(t *testing.T) {
+	var b strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&b, "main op %dus..%dus aten::add\n", i, 2000-i)
+	}
+	b.WriteString("main api 900us..910us cudaLaunchKernel link=1\ngpu0/s7 kernel 0us..100us sgemm link=7\ngpu0/s7 kernel 912us..1000us sgemm link=1\n")
+	red := reduce(t, b.String())[0]
+	if g := &red.GPUs[0]; g.Owners[timeline.HostLaunch] < 12_000 || g.Owners[timeline.HostPython] != 0 {
+		t.Errorf("%s", owned(g))
+	}
+	b.Reset()
+	for i := range 300 {
+		fmt.Fprintf(&b, "gpu0/s%d kernel 0us..10000us ncclDevKernel_AllReduce\ngpu0/s7 kernel %dus..%dus sgemm%d\n", 100+i, 30*i, 30*i+10, i)
+	}
+	red = reduce(t, b.String())[0]
+	g := &red.GPUs[0]
+	if g.Owners[timeline.Compute] != 3_000_000 || g.Owners[timeline.CommUndivided] != 7_000_000 {
+		t.Errorf("%s", owned(g))
+	}
+	if n := len(red.Exposed); n > 16*600+4096 {
+		t.Errorf("%d exposed pieces", n)
+	}
+	if !strings.Contains(strings.Join(red.Notes, " "), "too many collectives") {
+		t.Errorf("%v", red.Notes)
+	}
+	checkLedger(t, meet(t, red).Ranks[0])
+}
+
+// Correlation numbers may be scattered over their whole range.
+func TestScatteredLinks(t *testing.T) {
+	red := reduce(t, `
+main api 0us..5us cudaLaunchKernel link=4000000000
+gpu0/s7 kernel 6us..10us sgemm link=4000000000
+main api 20us..25us cudaLaunchKernel link=3
+gpu0/s7 kernel 26us..30us sgemm link=3
+gpu0/s7 kernel 31us..32us sgemm link=77
+`)[0]
+	if g := &red.GPUs[0]; owned(g) != "compute 9µs, gap.switch 1µs, host.launch 6µs, host.python 10µs" || g.Uncorrelated != 1 {
+		t.Errorf("%s, %d without launch", owned(g), g.Uncorrelated)
+	}
+}
