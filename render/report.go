@@ -103,7 +103,7 @@ type Verdict struct {
 	Do              []string `json:"do"`   // at most two
 	Dont            []string `json:"dont"`
 	RecordFor       *int     `json:"record_for"` // the item of do that record belongs to; null: it stands for itself
-	Record          *Capture `json:"record"` // the next command: what would tell most about this verdict; null when nothing is missing
+	Record          *Capture `json:"record"`     // the next command: what would tell most about this verdict; null when nothing is missing
 }
 
 // GPU is one device of the report.

@@ -214,8 +214,23 @@ func checkRow(r *Report, o RuleOutcome) CheckRow {
 	}
 	if c.Outcome == "finding" && len(r.Ledger) > 0 {
 		row.Jump = "timeline"
+		if n := slowestStep(r, c); n >= 0 {
+			row.Jump = fmt.Sprintf("step-%d", n)
+		}
 	}
 	return row
+}
+
+// slowestStep is the number of the slowest step of the check's GPU, or of any; -1 without steps.
+func slowestStep(r *Report, c *Check) int64 {
+	best, n := int64(-1), int64(-1)
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if (c.Subject.Kind != "gpu" || s.GPU == c.Subject.ID) && s.DurNS > best {
+			best, n = s.DurNS, s.Index
+		}
+	}
+	return n
 }
 
 func subjectLabel(r *Report, c *Check) string {

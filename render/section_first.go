@@ -181,6 +181,7 @@ func pause(o string) int {
 func (fs *FirstScreen) hero(r *Report) {
 	if len(r.Ledger) == 0 {
 		if lane, ok := utilisationLane(r); ok {
+			lane.Dips = dipMarks(r)
 			fs.HeroCurve = &lane
 			fs.Caption = "Utilisation as sampled; held by: ?"
 		}

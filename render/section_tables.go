@@ -362,6 +362,9 @@ func inputsSection(r *Report) (Section, bool) {
 			if x.OffsetNS != nil {
 				off = Cell{Text: Dur(float64(*x.OffsetNS), 4)}
 				e = Cell{Text: "±" + Dur(float64(*x.ErrorNS), 2)}
+				if *x.ErrorNS == 0 {
+					e = Cell{Text: "–", Weak: true, Title: "the axis is this clock"}
+				}
 			}
 			c.Rows = append(c.Rows, Row{Cells: []Cell{{Text: Middle(x.Name, 40)}, {Text: x.How}, off, e, {Text: x.Why, Weak: true}}})
 		}
@@ -391,6 +394,9 @@ func clockCell(r *Report, in *InputRow) Cell {
 		if x := &r.Clocks[i]; x.Name == *in.Clock {
 			if x.ErrorNS == nil {
 				return Cell{Text: x.How, Title: x.Why, Dashed: true}
+			}
+			if *x.ErrorNS == 0 {
+				return Cell{Text: x.How, Title: x.Why}
 			}
 			return Cell{Text: x.How + ", ±" + Dur(float64(*x.ErrorNS), 2), Title: x.Why}
 		}

@@ -332,11 +332,7 @@ func timeLineSection(r *Report) (Section, bool) {
 	}
 	t.Missing = append(t.Missing, "Xid and kernel messages: not recorded")
 	t.Events = events(r)
-	for i := range r.Dips {
-		d := &r.Dips[i]
-		o, _ := holder(d)
-		t.Dips = append(t.Dips, DipMark{ID: d.ID, StartS: float64(d.StartNS) / sec, EndS: float64(d.StartNS+d.DurNS) / sec, Owner: o, Label: strings.ToUpper(d.ID)})
-	}
+	t.Dips = dipMarks(r)
 	if len(r.Ledger) == 0 {
 		t.NoTrace = "no trace: nobody can be named"
 		if len(t.Lanes) == 0 {
@@ -416,6 +412,16 @@ func timeLineSection(r *Report) (Section, bool) {
 	}
 	s.Blocks = []Block{t}
 	return s, true
+}
+
+func dipMarks(r *Report) []DipMark {
+	var out []DipMark
+	for i := range r.Dips {
+		d := &r.Dips[i]
+		o, _ := holder(d)
+		out = append(out, DipMark{ID: d.ID, StartS: float64(d.StartNS) / sec, EndS: float64(d.StartNS+d.DurNS) / sec, Owner: o, Label: strings.ToUpper(d.ID)})
+	}
+	return out
 }
 
 func round4(f float64) float64 { return float64(int64(f*1e4+0.5)) / 1e4 }

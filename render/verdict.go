@@ -65,7 +65,7 @@ func (b *builder) verdict() {
 	out.Lead = b.lead(v)
 	out.Do, out.Dont = b.advice(v)
 	var say string
-	out.Record, say = b.record(v)
+	out.Record, say = b.record(v, out.Do)
 	for i, s := range out.Do {
 		if s == say {
 			n := i
@@ -396,7 +396,7 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		for _, s := range c.Dont {
 			if len(dont) < 2 && !seen[s] {
 				seen[s] = true
-				dont = append(dont, s)
+				dont = append(dont, lowerFirst(s))
 			}
 		}
 	}
@@ -405,7 +405,7 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 
 // record picks the next command, and the advice it belongs to: what the evidence's own advice or its withheld advice asks for; else the first of the plan where that
 // answers enough to be worth it.
-func (b *builder) record(v engine.Verdict) (c *Capture, say string) {
+func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string) {
 	pick := func(id string) *Capture {
 		rec, ok := facts.RecipeOf(id)
 		if !ok {
@@ -417,6 +417,17 @@ func (b *builder) record(v engine.Verdict) (c *Capture, say string) {
 			}
 		}
 		return &Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Note: rec.Note, Answers: []string{}}
+	}
+	asks := map[string]string{} // advice -> recipe
+	for i := range b.in.Checks {
+		for _, a := range b.in.Checks[i].Do {
+			asks[a.Say] = a.Capture
+		}
+	}
+	for _, s := range do {
+		if p := pick(asks[s]); p != nil {
+			return p, s
+		}
 	}
 	for _, withheld := range []bool{false, true} {
 		for _, id := range v.Evidence {
@@ -449,3 +460,11 @@ func (b *builder) record(v engine.Verdict) (c *Capture, say string) {
 
 // worthRecording is how many checks a command must answer to be the next thing to do when the verdict does not ask for it.
 const worthRecording = 4
+
+// lowerFirst continues a sentence: "do not" + "Tune NCCL" reads on; a word in capitals stays.
+func lowerFirst(s string) string {
+	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && !(s[1] >= 'A' && s[1] <= 'Z') {
+		return strings.ToLower(s[:1]) + s[1:]
+	}
+	return s
+}

@@ -274,6 +274,13 @@ func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Inp
 			}
 		}
 	}
+	for _, r := range met.Ranks {
+		for i := range base.Sources {
+			if s := &base.Sources[i]; s.Path == r.Path && len(s.Coverage) == 0 && !r.Recorded.Empty() {
+				s.Coverage = []timeline.Interval{r.Recorded}
+			}
+		}
+	}
 	w := windowOf(base, met)
 	if !j.lopt.Window.Empty() {
 		w = j.lopt.Window
