@@ -297,6 +297,7 @@ func (b *builder) waits() {
 }
 
 func (b *builder) dips() {
+	b.r.DipsCount = len(b.found)
 	for i, d := range b.found {
 		if i == keptDips {
 			break

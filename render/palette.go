@@ -72,3 +72,32 @@ func OwnerWord(o timeline.Owner) string {
 	}
 	return Families[familyOf[o]].Label
 }
+
+// shortWord is the owner where room is scarce.
+func shortWord(o timeline.Owner) string {
+	switch o {
+	case timeline.Compute:
+		return "compute"
+	case timeline.GapSwitch:
+		return "gaps"
+	case timeline.GapQueuedStall:
+		return "queued"
+	case timeline.HostLaunch:
+		return "launch"
+	case timeline.HostSync:
+		return "host sync"
+	case timeline.CopyH2D:
+		return "copy to GPU"
+	case timeline.CopyD2H:
+		return "copy to host"
+	case timeline.CommTransfer:
+		return "transfer"
+	case timeline.CommUndivided:
+		return "comm."
+	case timeline.CommPeerWait:
+		return "peer wait"
+	case timeline.UnknownOwner:
+		return "unknown"
+	}
+	return OwnerWord(o)
+}

@@ -22,6 +22,7 @@ type Report struct {
 	Ledger      []LedgerRow  `json:"ledger"`
 	Waits       []WaitRow    `json:"waits"`
 	Dips        []Dip        `json:"dips"`
+	DipsCount   int          `json:"dips_count"` // all that were found; the largest are listed
 	Intervals   []Intervals  `json:"intervals"`
 	Steps       []Step       `json:"steps"`
 	Kernels     []Kernel     `json:"kernels"`

@@ -15,7 +15,7 @@ func dipsSection(r *Report) (Section, bool) {
 	if len(r.Dips) == 0 {
 		return Section{}, false
 	}
-	s := Section{ID: "dips", Title: "When the GPU dropped, who was holding the time?", Rail: "Dips", Count: itoa(len(r.Dips))}
+	s := Section{ID: "dips", Title: "When the GPU dropped, who was holding the time?", Rail: "Dips", Count: itoa(r.DipsCount)}
 	named := 0
 	t := Table{ID: "dip-table", Shown: 4, Columns: []Column{{Title: ""}, {Title: "At", Num: true}, {Title: "Lasted", Num: true}, {Title: "GPUs"},
 		{Title: "Utilisation, %", Num: true}, {Title: "Held by"}, {Title: "Held, ms", Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Rests on", More: true}}}
@@ -41,7 +41,10 @@ func dipsSection(r *Report) (Section, bool) {
 			{Text: digits(float64(d.StartNS)/sec, 3, "") + nbsp + "s"}, {Text: Dur(float64(d.DurNS), 2)}, {Text: gpuList(r, d.GPUs)},
 			{Text: fmt.Sprintf("%.0f → %.0f", d.FromFrac*100, d.ToFrac*100)}, held, heldCell, bar, {Text: Middle(refs, 60), Title: refs, Weak: true}}})
 	}
-	s.Lead = fmt.Sprintf("%s %s in the sampled curves. ", NumberWord(len(r.Dips)), Plural(len(r.Dips), "drop", "drops"))
+	s.Lead = fmt.Sprintf("%s %s in the sampled curves. ", NumberWord(r.DipsCount), Plural(r.DipsCount, "drop", "drops"))
+	if r.DipsCount > len(r.Dips) {
+		s.Lead = fmt.Sprintf("%d drops in the sampled curves; the %d largest are kept. ", r.DipsCount, len(r.Dips))
+	}
 	switch {
 	case named == len(r.Dips):
 		s.Lead += "Each is held against the trace of the same time."

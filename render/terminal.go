@@ -168,7 +168,7 @@ func ownerLine(r *Report, l *LedgerRow) string {
 			}
 		}
 		if most > 0 && float64(most)/w >= 0.01 {
-			label := OwnerWord(best[k])
+			label := shortWord(best[k])
 			if best[k] == timeline.CommPeerWait && r.Verdict.CulpritRank != nil {
 				label = fmt.Sprintf("wait for rank %d", *r.Verdict.CulpritRank)
 			}
@@ -211,6 +211,12 @@ func (t *term) findings(r *Report) {
 	}
 	t.edge(fmt.Sprintf("FINDINGS  %d", len(keep)), "can return at most", true)
 	anySame := false
+	idWidth := 21
+	for k, i := range keep {
+		if k < 14 {
+			idWidth = max(idWidth, len(r.Checks[i].ID))
+		}
+	}
 	for k, i := range keep {
 		if k == 14 {
 			t.line(fmt.Sprintf("  and %d more, all in the report", len(keep)-k))
@@ -233,7 +239,7 @@ func (t *term) findings(r *Report) {
 			says = fmt.Sprintf("%d x, worst: %s", n, says)
 		}
 		sev := fmt.Sprintf("%-8s", severity(c))
-		left := "  " + sev + fmt.Sprintf("%-21s ", c.ID)
+		left := "  " + sev + fmt.Sprintf("%-*s ", idWidth, c.ID)
 		room := termWidth - len(left) - runewidth.StringWidth(ascii(right)) - 2
 		// a whole title says more than half a sentence
 		if runewidth.StringWidth(ascii(says)) > room {

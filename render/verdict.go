@@ -179,7 +179,7 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	s = strings.ToUpper(s[:1]) + s[1:]
+	s = upperFirst(s)
 	if !strings.HasSuffix(s, ".") {
 		s += "."
 	}
@@ -366,8 +366,16 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		want[id] = true
 	}
 	var list []*Check
+	cause := map[*Check]bool{} // what the late rank itself suffers from: that is to be mended, not the wait
 	for i := range b.r.Checks {
-		if c := &b.r.Checks[i]; c.Outcome == "finding" && want[c.ID] {
+		c := &b.r.Checks[i]
+		if c.Outcome != "finding" {
+			continue
+		}
+		if v.Cause != "" && b.in.Checks[i].Rule.Class == v.Cause && c.Subject.Rank != nil && *c.Subject.Rank == v.Culprit {
+			cause[c] = true
+		}
+		if want[c.ID] || cause[c] {
 			list = append(list, c)
 		}
 	}
@@ -379,6 +387,9 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		return stageIndex[c.Stage]
 	}
 	sort.SliceStable(list, func(i, j int) bool {
+		if x, y := cause[list[i]], cause[list[j]]; x != y && v.Cause != "data-pipeline" {
+			return x
+		}
 		a, c := saving(list[i]), saving(list[j])
 		if a-c > 0.01 || c-a > 0.01 {
 			return a > c
@@ -390,7 +401,7 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		for _, s := range c.Do {
 			if len(do) < 2 && !seen[s] {
 				seen[s] = true
-				do = append(do, s)
+				do = append(do, upperFirst(s))
 			}
 		}
 		for _, s := range c.Dont {
@@ -421,7 +432,7 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 	asks := map[string]string{} // advice -> recipe
 	for i := range b.in.Checks {
 		for _, a := range b.in.Checks[i].Do {
-			asks[a.Say] = a.Capture
+			asks[upperFirst(a.Say)] = a.Capture
 		}
 	}
 	for _, s := range do {
@@ -439,7 +450,7 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 				if !withheld {
 					for _, a := range c.Do {
 						if p := pick(a.Capture); p != nil {
-							return p, a.Say
+							return p, upperFirst(a.Say)
 						}
 					}
 					continue
@@ -460,6 +471,13 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 
 // worthRecording is how many checks a command must answer to be the next thing to do when the verdict does not ask for it.
 const worthRecording = 4
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
 
 // lowerFirst continues a sentence: "do not" + "Tune NCCL" reads on; a word in capitals stays.
 func lowerFirst(s string) string {
