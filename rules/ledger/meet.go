@@ -619,61 +619,31 @@ type waitKey struct {
 	conf    timeline.Confidence
 }
 
-// blame copies, for every piece of waiting, what the late rank did meanwhile.
+// blame says, for every piece of waiting, what held the late rank. While the others wait it is often computing already: what made it late lies
+// before. So its time since the collective that ended on all of them together is set against the waiting rank's time since then; both began
+// at one instant, so the excess of the late rank's owners is what it came late by. Where nothing exceeds, what it did meanwhile stands.
 func (m *meeting) blame() {
-	sum := map[waitKey]int64{}
-	byRank := map[int]int{}
-	for i, r := range m.job.Ranks {
-		if r.Process.Rank >= 0 {
-			byRank[r.Process.Rank] = i
-		}
-	}
-	late := map[[2]int]member{} // (rank position, collective) -> the culprit's side of it
-	for _, in := range m.instances {
+	b := &blamer{m: m, late: map[[2]int]blamed{}, memo: map[[2]int][]weight{}}
+	last := map[string]int{} // communicator and its members -> its instance before
+	for k, in := range m.instances {
+		key := m.col(in.members[0]).Group
 		for _, x := range in.members {
-			late[[2]int{x.rank, x.col}] = in.members[in.culprit]
+			key += "," + strconv.Itoa(x.rank)
+		}
+		prev := -1
+		if p, ok := last[key]; ok {
+			prev = p
+		}
+		last[key] = k
+		for i, x := range in.members {
+			b.late[[2]int{x.rank, x.col}] = blamed{in: k, prev: prev, member: i}
 		}
 	}
-	var follow func(ri int, p waitPiece, depth int)
-	follow = func(ri int, p waitPiece, depth int) {
-		r := m.job.Ranks[ri]
-		c := &r.Collectives[p.col]
-		x, ok := late[[2]int{ri, p.col}]
-		if !ok {
-			sum[waitKey{-1, timeline.UnknownOwner, timeline.SubNone, c.Split}] += int64(p.Dur())
-			return
-		}
-		cr := m.job.Ranks[x.rank]
-		gi := cr.Collectives[x.col].GPU
-		num := cr.Process.Rank
-		segs := cr.GPUs[gi].Segments
-		at := p.Start
-		k := sort.Search(len(segs), func(i int) bool { return segEnd(&segs[i]) > at })
-		put := func(o timeline.Owner, u timeline.Sub, d int64) {
-			if d > 0 {
-				sum[waitKey{num, o, u, timeline.Measured}] += d
-			}
-		}
-		for ; at < p.End && k < len(segs) && segs[k].Start < p.End; k++ {
-			s := &segs[k]
-			if s.Start > at {
-				put(timeline.UnknownOwner, timeline.SubNone, int64(s.Start-at)) // before the culprit's window
-				at = s.Start
-			}
-			to := min(segEnd(s), p.End)
-			if s.Owner == timeline.CommPeerWait && depth < maxBlame {
-				m.through(x.rank, gi, timeline.Interval{Start: at, End: to}, func(q waitPiece) { follow(x.rank, q, depth+1) })
-			} else {
-				put(s.Owner, s.Sub, int64(to-at))
-			}
-			at = to
-		}
-		put(timeline.UnknownOwner, timeline.SubNone, int64(p.End-at))
-	}
+	sum := map[waitKey]int64{}
 	for ri := range m.waits {
 		for gi := range m.waits[ri] {
 			for _, p := range m.waits[ri][gi] {
-				follow(ri, p, 1)
+				b.piece(ri, p, sum)
 			}
 		}
 	}
@@ -693,6 +663,177 @@ func (m *meeting) blame() {
 			return a.Sub < b.Sub
 		}
 		return a.Conf < b.Conf
+	})
+}
+
+// blamed is one rank's side of an instance: which instance, the one before it of the same ranks (-1 none), its place among the members.
+type blamed struct{ in, prev, member int }
+
+// weight is a share of a wait, in ns of the late rank's excess.
+type weight struct {
+	key waitKey
+	ns  int64
+}
+
+type blamer struct {
+	m    *meeting
+	late map[[2]int]blamed   // (rank position, collective)
+	memo map[[2]int][]weight // weights of a rank's wait in a collective
+}
+
+// piece books a piece of waiting of rank ri, to the nanosecond.
+func (b *blamer) piece(ri int, p waitPiece, sum map[waitKey]int64) {
+	w := b.weights(ri, p.col, 1)
+	var total int64
+	for _, x := range w {
+		total += x.ns
+	}
+	if total == 0 {
+		w = b.meanwhile(ri, p)
+		for _, x := range w {
+			sum[x.key] += x.ns
+		}
+		return
+	}
+	left := int64(p.Dur())
+	for i, x := range w {
+		d := int64(float64(p.Dur()) * (float64(x.ns) / float64(total)))
+		if i == len(w)-1 || d > left {
+			d = left
+		}
+		sum[x.key] += d
+		left -= d
+	}
+}
+
+// since is the stretch of a member's GPU from the instance before (its window's start without one) to its arrival.
+func (b *blamer) since(in, prev, member int) (rank, gpu int, iv timeline.Interval) {
+	m := b.m
+	x := m.instances[in].members[member]
+	c := m.col(x)
+	iv = timeline.Interval{Start: m.job.Ranks[x.rank].GPUs[c.GPU].Window.Start, End: c.Start}
+	if prev >= 0 {
+		iv.Start = max(iv.Start, m.col(m.instances[prev].members[member]).End)
+	}
+	return x.rank, c.GPU, iv
+}
+
+// weights gives what rank ri's wait in one of its collectives is made of, longest first; none where the late rank has no excess.
+func (b *blamer) weights(ri, col, depth int) []weight {
+	if w, ok := b.memo[[2]int{ri, col}]; ok {
+		return w
+	}
+	side, ok := b.late[[2]int{ri, col}]
+	if !ok {
+		return nil
+	}
+	in := &b.m.instances[side.in]
+	var out []weight
+	if in.culprit != side.member {
+		cr, cg, civ := b.since(side.in, side.prev, in.culprit)
+		vr, vg, viv := b.since(side.in, side.prev, side.member)
+		mine, theirs := b.owned(vr, vg, viv), b.owned(cr, cg, civ)
+		num := b.m.job.Ranks[cr].Process.Rank
+		sum := map[waitKey]int64{}
+		for k, ns := range theirs {
+			over := ns - mine[k]
+			if over <= 0 {
+				continue
+			}
+			if k.owner == timeline.CommPeerWait && depth < maxBlame {
+				b.passOn(cr, cg, civ, over, depth, num, sum)
+				continue
+			}
+			sum[waitKey{num, k.owner, k.sub, timeline.Measured}] += over
+		}
+		for k, ns := range sum {
+			out = append(out, weight{k, ns})
+		}
+		sortWeights(out)
+	}
+	if depth == 1 {
+		b.memo[[2]int{ri, col}] = out
+	}
+	return out
+}
+
+// passOn books ns of waiting of the late rank itself to the ranks it waited for.
+func (b *blamer) passOn(ri, gi int, iv timeline.Interval, ns int64, depth, num int, sum map[waitKey]int64) {
+	var parts []weight
+	var total int64
+	b.m.through(ri, gi, iv, func(q waitPiece) {
+		w := b.weights(ri, q.col, depth+1)
+		var of int64
+		for _, x := range w {
+			of += x.ns
+		}
+		for _, x := range w {
+			d := int64(float64(q.Dur()) * (float64(x.ns) / float64(of)))
+			parts = append(parts, weight{x.key, d})
+			total += d
+		}
+	})
+	if total == 0 {
+		sum[waitKey{num, timeline.CommPeerWait, timeline.SubNone, timeline.Measured}] += ns
+		return
+	}
+	for _, x := range parts {
+		sum[x.key] += int64(float64(ns) * (float64(x.ns) / float64(total)))
+	}
+}
+
+type ownerKey struct {
+	owner timeline.Owner
+	sub   timeline.Sub
+}
+
+// owned sums a GPU's ledger over iv; what lies outside its window is unknown.
+func (b *blamer) owned(ri, gi int, iv timeline.Interval) map[ownerKey]int64 {
+	segs := b.m.job.Ranks[ri].GPUs[gi].Segments
+	out := map[ownerKey]int64{}
+	for k := sort.Search(len(segs), func(i int) bool { return segEnd(&segs[i]) > iv.Start }); k < len(segs) && segs[k].Start < iv.End; k++ {
+		s := &segs[k]
+		out[ownerKey{s.Owner, s.Sub}] += int64(min(segEnd(s), iv.End) - max(s.Start, iv.Start))
+	}
+	return out
+}
+
+// meanwhile is what the late rank did during a piece of waiting.
+func (b *blamer) meanwhile(ri int, p waitPiece) []weight {
+	side, ok := b.late[[2]int{ri, p.col}]
+	if !ok {
+		return []weight{{waitKey{-1, timeline.UnknownOwner, timeline.SubNone, b.m.job.Ranks[ri].Collectives[p.col].Split}, int64(p.Dur())}}
+	}
+	in := &b.m.instances[side.in]
+	x := in.members[in.culprit]
+	num := b.m.job.Ranks[x.rank].Process.Rank
+	var out []weight
+	left := int64(p.Dur())
+	for k, ns := range b.owned(x.rank, b.m.col(x).GPU, p.Interval) {
+		out = append(out, weight{waitKey{num, k.owner, k.sub, timeline.Measured}, ns})
+		left -= ns
+	}
+	if left > 0 {
+		out = append(out, weight{waitKey{num, timeline.UnknownOwner, timeline.SubNone, timeline.Measured}, left})
+	}
+	sortWeights(out)
+	return out
+}
+
+func sortWeights(w []weight) {
+	sort.Slice(w, func(i, j int) bool {
+		a, c := &w[i], &w[j]
+		switch {
+		case a.ns != c.ns:
+			return a.ns > c.ns
+		case a.key.culprit != c.key.culprit:
+			return a.key.culprit < c.key.culprit
+		case a.key.owner != c.key.owner:
+			return a.key.owner < c.key.owner
+		case a.key.sub != c.key.sub:
+			return a.key.sub < c.key.sub
+		}
+		return a.key.conf < c.key.conf
 	})
 }
 
