@@ -620,23 +620,25 @@ type waitKey struct {
 }
 
 // blame says, for every piece of waiting, what held the late rank. While the others wait it is often computing already: what made it late lies
-// before. So its time since the collective that ended on all of them together is set against the waiting rank's time since then; both began
-// at one instant, so the excess of the late rank's owners is what it came late by. Where nothing exceeds, what it did meanwhile stands.
+// before. So its time since all were together is set against the waiting rank's time since then; both began at one instant, so the excess of
+// the late rank's owners is what it came late by. Where nothing exceeds, what it did meanwhile stands.
 func (m *meeting) blame() {
-	b := &blamer{m: m, late: map[[2]int]blamed{}, memo: map[[2]int][]weight{}}
+	b := &blamer{m: m, late: map[[2]int][2]int{}, memo: map[[2]int][]weight{}, since: make([][]timeline.Owners, len(m.instances))}
 	last := map[string]int{} // communicator and its members -> its instance before
-	for k, in := range m.instances {
+	for k := range m.instances {
+		in := &m.instances[k]
 		key := m.col(in.members[0]).Group
 		for _, x := range in.members {
 			key += "," + strconv.Itoa(x.rank)
 		}
-		prev := -1
-		if p, ok := last[key]; ok {
-			prev = p
+		prev, ok := last[key]
+		if !ok {
+			prev = -1
 		}
 		last[key] = k
+		b.sum(k, prev)
 		for i, x := range in.members {
-			b.late[[2]int{x.rank, x.col}] = blamed{in: k, prev: prev, member: i}
+			b.late[[2]int{x.rank, x.col}] = [2]int{k, i}
 		}
 	}
 	sum := map[waitKey]int64{}
@@ -666,8 +668,8 @@ func (m *meeting) blame() {
 	})
 }
 
-// blamed is one rank's side of an instance: which instance, the one before it of the same ranks (-1 none), its place among the members.
-type blamed struct{ in, prev, member int }
+// queued is how soon after the collective before a rank's next one begins when it had been queued behind it: the rank had come long ago.
+const queued = 20_000
 
 // weight is a share of a wait, in ns of the late rank's excess.
 type weight struct {
@@ -676,9 +678,46 @@ type weight struct {
 }
 
 type blamer struct {
-	m    *meeting
-	late map[[2]int]blamed   // (rank position, collective)
-	memo map[[2]int][]weight // weights of a rank's wait in a collective
+	m     *meeting
+	late  map[[2]int][2]int // (rank position, collective) -> instance and place among its members
+	memo  map[[2]int][]weight
+	since [][]timeline.Owners // by instance and member: owners from when all were together to the member's arrival
+}
+
+// sum fills since for instance k. All were together when the instance before ended, unless this one was queued behind it on the rank that
+// came first: then that rank has waited through both, and the sum goes on.
+func (b *blamer) sum(k, prev int) {
+	m := b.m
+	in := &m.instances[k]
+	b.since[k] = make([]timeline.Owners, len(in.members))
+	first := 0
+	for i, x := range in.members {
+		if m.col(x).Start < m.col(in.members[first]).Start {
+			first = i
+		}
+	}
+	goesOn := prev >= 0 && m.col(in.members[first]).Start-m.col(m.instances[prev].members[first]).End <= queued
+	for i, x := range in.members {
+		c := m.col(x)
+		g := &m.job.Ranks[x.rank].GPUs[c.GPU]
+		iv := timeline.Interval{Start: g.Window.Start, End: c.Start}
+		if prev >= 0 {
+			p := m.col(m.instances[prev].members[i])
+			iv.Start = max(iv.Start, p.End)
+			if goesOn {
+				b.since[k][i] = b.since[prev][i]
+				iv.Start = max(g.Window.Start, p.Start)
+			}
+		}
+		own := heldIn(g, iv)
+		// Waiting for the same communicator evens out between its ranks: only what another one held up can have made this rank late.
+		m.through(x.rank, c.GPU, iv, func(q waitPiece) {
+			if m.job.Ranks[x.rank].Collectives[q.col].Group == c.Group {
+				own[timeline.CommPeerWait] -= int64(q.Dur())
+			}
+		})
+		b.since[k][i].Add(&own)
+	}
 }
 
 // piece books a piece of waiting of rank ri, to the nanosecond.
@@ -689,8 +728,7 @@ func (b *blamer) piece(ri int, p waitPiece, sum map[waitKey]int64) {
 		total += x.ns
 	}
 	if total == 0 {
-		w = b.meanwhile(ri, p)
-		for _, x := range w {
+		for _, x := range b.meanwhile(ri, p) {
 			sum[x.key] += x.ns
 		}
 		return
@@ -706,18 +744,6 @@ func (b *blamer) piece(ri int, p waitPiece, sum map[waitKey]int64) {
 	}
 }
 
-// since is the stretch of a member's GPU from the instance before (its window's start without one) to its arrival.
-func (b *blamer) since(in, prev, member int) (rank, gpu int, iv timeline.Interval) {
-	m := b.m
-	x := m.instances[in].members[member]
-	c := m.col(x)
-	iv = timeline.Interval{Start: m.job.Ranks[x.rank].GPUs[c.GPU].Window.Start, End: c.Start}
-	if prev >= 0 {
-		iv.Start = max(iv.Start, m.col(m.instances[prev].members[member]).End)
-	}
-	return x.rank, c.GPU, iv
-}
-
 // weights gives what rank ri's wait in one of its collectives is made of, longest first; none where the late rank has no excess.
 func (b *blamer) weights(ri, col, depth int) []weight {
 	if w, ok := b.memo[[2]int{ri, col}]; ok {
@@ -727,96 +753,96 @@ func (b *blamer) weights(ri, col, depth int) []weight {
 	if !ok {
 		return nil
 	}
-	in := &b.m.instances[side.in]
-	var out []weight
-	if in.culprit != side.member {
-		cr, cg, civ := b.since(side.in, side.prev, in.culprit)
-		vr, vg, viv := b.since(side.in, side.prev, side.member)
-		mine, theirs := b.owned(vr, vg, viv), b.owned(cr, cg, civ)
-		num := b.m.job.Ranks[cr].Process.Rank
-		sum := map[waitKey]int64{}
-		for k, ns := range theirs {
-			over := ns - mine[k]
-			if over <= 0 {
-				continue
-			}
-			if k.owner == timeline.CommPeerWait && depth < maxBlame {
-				b.passOn(cr, cg, civ, over, depth, num, sum)
-				continue
-			}
-			sum[waitKey{num, k.owner, k.sub, timeline.Measured}] += over
-		}
-		for k, ns := range sum {
-			out = append(out, weight{k, ns})
-		}
-		sortWeights(out)
+	in := &b.m.instances[side[0]]
+	if in.culprit == side[1] {
+		return nil
 	}
+	x := in.members[in.culprit]
+	num := b.m.job.Ranks[x.rank].Process.Rank
+	mine, theirs := &b.since[side[0]][side[1]], &b.since[side[0]][in.culprit]
+	sum := map[waitKey]int64{}
+	for o := timeline.Owner(0); o < timeline.NOwners; o++ {
+		over := theirs[o] - mine[o]
+		switch {
+		case over <= 0:
+		case o == timeline.CommPeerWait && depth < maxBlame:
+			b.passOn(x, over, depth, num, sum)
+		default:
+			sum[waitKey{num, o, timeline.SubNone, timeline.Measured}] += over
+		}
+	}
+	out := make([]weight, 0, len(sum))
+	for k, ns := range sum {
+		out = append(out, weight{k, ns})
+	}
+	sortWeights(out)
 	if depth == 1 {
 		b.memo[[2]int{ri, col}] = out
 	}
 	return out
 }
 
-// passOn books ns of waiting of the late rank itself to the ranks it waited for.
-func (b *blamer) passOn(ri, gi int, iv timeline.Interval, ns int64, depth, num int, sum map[waitKey]int64) {
+// passOn books ns that the late rank x itself waited to the ranks it waited for, by its last waits before it came.
+func (b *blamer) passOn(x member, ns int64, depth, num int, sum map[waitKey]int64) {
+	c := b.m.col(x)
+	waits := b.m.waits[x.rank][c.GPU]
 	var parts []weight
 	var total int64
-	b.m.through(ri, gi, iv, func(q waitPiece) {
-		w := b.weights(ri, q.col, depth+1)
+	left := ns
+	for k := sort.Search(len(waits), func(i int) bool { return waits[i].Start >= c.Start }) - 1; k >= 0 && left > 0; k-- {
+		q := waits[k]
+		if b.m.job.Ranks[x.rank].Collectives[q.col].Group == c.Group {
+			continue
+		}
+		w := b.weights(x.rank, q.col, depth+1)
 		var of int64
-		for _, x := range w {
-			of += x.ns
+		for _, y := range w {
+			of += y.ns
 		}
-		for _, x := range w {
-			d := int64(float64(q.Dur()) * (float64(x.ns) / float64(of)))
-			parts = append(parts, weight{x.key, d})
-			total += d
+		d := min(int64(q.Dur()), left)
+		left -= d
+		for _, y := range w {
+			n := int64(float64(d) * (float64(y.ns) / float64(of)))
+			parts = append(parts, weight{y.key, n})
+			total += n
 		}
-	})
+	}
 	if total == 0 {
 		sum[waitKey{num, timeline.CommPeerWait, timeline.SubNone, timeline.Measured}] += ns
 		return
 	}
-	for _, x := range parts {
-		sum[x.key] += int64(float64(ns) * (float64(x.ns) / float64(total)))
+	for _, y := range parts {
+		sum[y.key] += int64(float64(ns) * (float64(y.ns) / float64(total)))
 	}
 }
 
-type ownerKey struct {
-	owner timeline.Owner
-	sub   timeline.Sub
-}
-
-// owned sums a GPU's ledger over iv; what lies outside its window is unknown.
-func (b *blamer) owned(ri, gi int, iv timeline.Interval) map[ownerKey]int64 {
-	segs := b.m.job.Ranks[ri].GPUs[gi].Segments
-	out := map[ownerKey]int64{}
+// heldIn sums a GPU's ledger over iv.
+func heldIn(g *timeline.GPULedger, iv timeline.Interval) (out timeline.Owners) {
+	segs := g.Segments
 	for k := sort.Search(len(segs), func(i int) bool { return segEnd(&segs[i]) > iv.Start }); k < len(segs) && segs[k].Start < iv.End; k++ {
 		s := &segs[k]
-		out[ownerKey{s.Owner, s.Sub}] += int64(min(segEnd(s), iv.End) - max(s.Start, iv.Start))
+		out[s.Owner] += int64(min(segEnd(s), iv.End) - max(s.Start, iv.Start))
 	}
 	return out
 }
 
-// meanwhile is what the late rank did during a piece of waiting.
+// meanwhile is what the late rank did during a piece of waiting; what lies outside its window is unknown.
 func (b *blamer) meanwhile(ri int, p waitPiece) []weight {
 	side, ok := b.late[[2]int{ri, p.col}]
 	if !ok {
 		return []weight{{waitKey{-1, timeline.UnknownOwner, timeline.SubNone, b.m.job.Ranks[ri].Collectives[p.col].Split}, int64(p.Dur())}}
 	}
-	in := &b.m.instances[side.in]
+	in := &b.m.instances[side[0]]
 	x := in.members[in.culprit]
 	num := b.m.job.Ranks[x.rank].Process.Rank
+	own := heldIn(&b.m.job.Ranks[x.rank].GPUs[b.m.col(x).GPU], p.Interval)
+	own[timeline.UnknownOwner] += int64(p.Dur()) - own.Sum()
 	var out []weight
-	left := int64(p.Dur())
-	for k, ns := range b.owned(x.rank, b.m.col(x).GPU, p.Interval) {
-		out = append(out, weight{waitKey{num, k.owner, k.sub, timeline.Measured}, ns})
-		left -= ns
+	for o, ns := range own {
+		if ns > 0 {
+			out = append(out, weight{waitKey{num, timeline.Owner(o), timeline.SubNone, timeline.Measured}, ns})
+		}
 	}
-	if left > 0 {
-		out = append(out, weight{waitKey{num, timeline.UnknownOwner, timeline.SubNone, timeline.Measured}, left})
-	}
-	sortWeights(out)
 	return out
 }
 

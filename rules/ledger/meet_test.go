@@ -300,3 +300,33 @@ func TestSendRecv(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// Two buckets: rank 0 waits for the first, and its second is queued behind it. Rank 1, late by its loader, computes while rank 0 waits for the
+// second bucket: its loader is to blame for both waits.
+func TestMeetQueuedBucket(t *testing.T) {
+	mk := func(r, load int) string {
+		var b strings.Builder
+		at := load + 2
+		fmt.Fprintf(&b, "proc p rank=%d world=2 host=a\np:gpu0/s7 kernel -10us..0us warm link=9\n", r)
+		fmt.Fprintf(&b, "p:main anno 0us..%dus enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__\n", load)
+		for i := range 4 { // four kernels of 100 us; a bucket after the second and the fourth
+			fmt.Fprintf(&b, "p:main api %dus..%dus cudaLaunchKernel link=%d\n", load+i/2, load+i/2+1, i+1)
+			fmt.Fprintf(&b, "p:gpu0/s7 kernel %dus..%dus gemm link=%d\n", at+100*i, at+100*(i+1), i+1)
+		}
+		first, second := at+200, at+400
+		if load < 500 { // rank 0: its second bucket begins when the first has ended, on both, at 802+50
+			second = 852
+		}
+		for i, s := range []int{first, second} {
+			end := []int{852, 1052}[i]
+			fmt.Fprintf(&b, "p:main api %dus..%dus cudaLaunchKernel link=%d\n", load+5+i, load+6+i, 20+i)
+			fmt.Fprintf(&b, "p:gpu0/s9 kernel %dus..%dus ncclKernel_AllReduce link=%d coll=allreduce n=10 dtype=Float group=0 size=2 ranks=[0,1] seq=%d\n", s, end, 20+i, i+1)
+		}
+		return b.String()
+	}
+	j := meet(t, rank(t, "rank0.json", mk(0, 10)), rank(t, "rank1.json", mk(1, 600)))
+	// Rank 0 waits from 412, when its kernels end, to 802 for the first bucket, and from 852 to 1002 for the second.
+	if got, want := waits(j), "1 host.dataloader 540 measured"; got != want {
+		t.Errorf("waits %s\nwant  %s", got, want)
+	}
+}
