@@ -103,15 +103,6 @@ var laneSpecs = []laneSpec{
 	{"pcie_gen_count", "PCIe generation", "", 1, 0, 0},
 }
 
-func specOf(metric string) laneSpec {
-	for _, s := range laneSpecs {
-		if s.metric == metric {
-			return s
-		}
-	}
-	return laneSpec{metric: metric, title: metric, scale: 1}
-}
-
 // lane draws one metric over all GPUs: up to four curves each by itself, more as a band with the odd ones apart.
 func lane(r *Report, spec laneSpec) (Lane, bool) {
 	var list []*Series

@@ -37,7 +37,6 @@ type analyzeFlags struct {
 	inputFlags
 	out, format, title, lang, failOn, from, to, steps, now string
 	rules                                                  []string
-	quiet                                                  bool
 }
 
 func newAnalyze() *cobra.Command {

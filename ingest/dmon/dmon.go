@@ -164,9 +164,7 @@ type gpuKey struct {
 
 type gpu struct {
 	track     timeline.TrackID
-	series    map[string]int // by column name and unit
-	cells     []int          // series of the current header's columns, -1 not made yet
-	cycle     int            // samples so far, without times
+	cells     []int // series of the current header's columns, -1 not made yet
 	rows      int
 	utilRows  int // rows with any utilisation
 	lastCycle int
@@ -190,7 +188,6 @@ type reader struct {
 	date, time   int // position of the cells, -1 none
 	gpu          int
 	csv          bool
-	header       int // number of headers that changed columns
 
 	hosts  map[string]*host // by label: hosts have clocks of their own
 	host   *host            // of the last row

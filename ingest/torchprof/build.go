@@ -39,8 +39,7 @@ type sink struct {
 }
 
 type trackStats struct {
-	n     [timeline.KindPython + 1]int64
-	first uint32 // row
+	n [timeline.KindPython + 1]int64
 }
 
 type threadKey struct {

@@ -13,20 +13,19 @@ import (
 
 // meta is what stands beside the events.
 type meta struct {
-	base        int64
-	devices     []timeline.Device
-	ids         []int
-	rank        int // -1 unknown
-	rankHow     string
-	world       int
-	backend     string
-	groups      []timeline.ProcessGroup
-	host        string
-	rocm, cuda  bool
-	texts       map[string]string
-	logs        []string // the profiler's own warnings and errors
-	hasRank     bool
-	worldStated bool
+	base       int64
+	devices    []timeline.Device
+	ids        []int
+	rank       int // -1 unknown
+	rankHow    string
+	world      int
+	backend    string
+	groups     []timeline.ProcessGroup
+	host       string
+	rocm, cuda bool
+	texts      map[string]string
+	logs       []string // the profiler's own warnings and errors
+	hasRank    bool
 }
 
 const maxText = 200

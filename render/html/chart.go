@@ -102,7 +102,6 @@ type wireRow struct {
 	Owners []wireStack `json:"o"`
 	Ivals  []int64     `json:"iv"`
 	Hole   []wireMark  `json:"hole"`
-	size   int
 	ivals  []render.IntervalBox
 }
 
