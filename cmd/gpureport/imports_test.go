@@ -15,6 +15,7 @@ var layer = []struct {
 	level  int
 }{
 	{"gpureport/cmd/", "cmd", 100},
+	{"gpureport/render/html/pagetest", "meaning", 55},
 	{"gpureport/render/html", "meaning", 60},
 	{"gpureport/render/xlsx", "meaning", 60},
 	{"gpureport/render", "meaning", 50},
@@ -69,6 +70,8 @@ func TestImportsGoDown(t *testing.T) {
 			}
 			to, l := place(imp)
 			switch {
+			case strings.HasSuffix(imp, "test"):
+				t.Errorf("%s imports %s: only tests do", p.ImportPath, imp)
 			case tower == "fixtures" && to == "fixtures":
 			case tower == "fixtures":
 				t.Errorf("%s imports %s: the simulator's truth is its own", p.ImportPath, imp)
