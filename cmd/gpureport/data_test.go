@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"gpureport/ingest"
+	"gpureport/ingest/formats"
 	"gpureport/render"
 )
 
@@ -49,7 +51,7 @@ var formatOf = map[string]string{
 	"not-kineto/pytorch_execution":          "torch-execution-trace",
 	"not-kineto/tensorflow":                 "tensorflow-trace",
 	"nsys-parquet/":                         "parquet",
-	"nsys-sqlite/":                          "nsys-sqlite",
+	"nsys-sqlite/":                          "nsys",
 	"nsys-stats/":                           "nsys-stats",
 	"nvlink/":                               "nvlink",
 	"odd/bare_power_numbers.csv":            "unknown", // no header: nobody knows its columns
@@ -76,7 +78,10 @@ func wantFormat(path string) string {
 			best = prefix
 		}
 	}
-	return formatOf[best]
+	if want := formatOf[best]; want != "nsys-sqlite" || !isRead("nsys") {
+		return want
+	}
+	return "nsys"
 }
 
 // dataFiles lists every file of the data, by its path below the folder.
@@ -131,8 +136,10 @@ func TestDataFormats(t *testing.T) {
 	}
 }
 
-func isRead(format string) bool {
-	return slices.Contains([]string{"torchprof", "dmon", "smiquery"}, format)
+// isRead tells by the list of formats; an unknown file is none of them.
+func isRead(name string) bool {
+	i := slices.IndexFunc(formats.List, func(f ingest.Format) bool { return f.Name == name })
+	return i >= 0 && formats.List[i].Read != nil
 }
 
 // Each file alone: the report is written if the file is read, and says why if there is nothing to say.

@@ -65,7 +65,7 @@ analysed window, in percent; owners that have no column of their own are summed 
 	jobs := map[string]bool{}
 	shares := map[string][]float64{}
 	for _, f := range files {
-		if wantFormat(f) != "torchprof" {
+		if !isTrace(wantFormat(f)) {
 			continue
 		}
 		if strings.HasPrefix(f, "kineto-multirank/") { // the ranks of one job meet
@@ -107,6 +107,12 @@ analysed window, in percent; owners that have no column of their own are summed 
 			t.Errorf("%s: its loader held %.1f %%, known are about %.1f %%", k.trace, got[loader], k.share)
 		}
 	}
+}
+
+// isTrace tells whether a format is read one rank at a time.
+func isTrace(name string) bool {
+	i := slices.IndexFunc(formats.List, func(f ingest.Format) bool { return f.Name == name })
+	return i >= 0 && formats.List[i].Bulk
 }
 
 func realRows(t *testing.T, b *bytes.Buffer, dir, path string, shares map[string][]float64) {
