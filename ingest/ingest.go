@@ -5,8 +5,10 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 
@@ -46,6 +48,7 @@ type Input struct {
 	Opt    *Options
 
 	open func() (io.ReadCloser, error)
+	file string // where the decoded bytes lie on disk as they are; "" in an archive or compressed
 
 	mu       sync.Mutex
 	problems []timeline.Problem // one a code, in order of first report
@@ -59,6 +62,13 @@ func NewInput(path string, open func() (io.ReadCloser, error), opt *Options) *In
 	return &Input{Path: path, Size: -1, Opt: opt, open: open}
 }
 
+// NewFileInput is NewInput for a file that lies on disk, not compressed.
+func NewFileInput(path, file string, opt *Options) *Input {
+	in := NewInput(path, func() (io.ReadCloser, error) { return os.Open(file) }, opt)
+	in.file = file
+	return in
+}
+
 // NewBuilder gives a builder whose only source is in, ready for Format.Read.
 func NewBuilder(in *Input, format string) *timeline.Builder {
 	b := &timeline.Builder{}
@@ -69,6 +79,62 @@ func NewBuilder(in *Input, format string) *timeline.Builder {
 
 // Open gives the decoded byte stream of the input (decompressed, otherwise as stored). It may be called again for another pass.
 func (in *Input) Open() (io.ReadCloser, error) { return in.open() }
+
+// File gives the decoded input as a file, for formats that must jump about in it: the stored file itself where it is one, else a
+// temporary copy, which done removes. A stream that breaks off leaves a copy of what came before it, and a problem.
+func (in *Input) File(ctx context.Context) (path string, done func() error, err error) {
+	if in.file != "" {
+		return in.file, func() error { return nil }, nil
+	}
+	r, err := in.Open()
+	if err != nil {
+		return "", nil, err
+	}
+	defer r.Close()
+	f, err := os.CreateTemp("", "gpureport-*.tmp")
+	if err != nil {
+		return "", nil, err
+	}
+	done = func() error { return os.Remove(f.Name()) }
+	out := &fileWriter{f: f}
+	_, err = io.Copy(out, &ctxReader{ctx, r})
+	if cerr := f.Close(); out.err == nil {
+		out.err = cerr
+	}
+	switch {
+	case out.err != nil:
+		return "", nil, errors.Join(fmt.Errorf("no room to unpack it: %w", out.err), done())
+	case ctx.Err() != nil:
+		return "", nil, errors.Join(ctx.Err(), done())
+	case err != nil:
+		in.Report("ingest/damaged-file", timeline.DataLoss, 0, "%v: what lies before it is read", err)
+	}
+	return f.Name(), done, nil
+}
+
+// fileWriter tells an error of the disk from one of the stream.
+type fileWriter struct {
+	f   *os.File
+	err error
+}
+
+func (w *fileWriter) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	w.err = err
+	return n, err
+}
+
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *ctxReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
 
 // Report counts a problem under its code and keeps the place and words of its first row. Safe for concurrent use.
 func (in *Input) Report(code string, sev timeline.Severity, row uint64, format string, args ...any) {

@@ -106,7 +106,7 @@ func OpenContext(ctx context.Context, paths []string, formats []Format, opt Opti
 		s.describe(f, h)
 		f.in = &Input{Path: f.Source.Path, Size: -1, Opt: &s.opt, open: f.open}
 		if len(d.layers) == 0 {
-			f.in.Size = st.size
+			f.in.Size, f.in.file = st.size, st.file
 		}
 	}
 	for _, p := range paths {
@@ -346,7 +346,7 @@ func (s *Set) ReadBulk(ctx context.Context, i int) (*timeline.Timeline, error) {
 }
 
 func (s *Set) read(ctx context.Context, f *File) (tl *timeline.Timeline, err error) {
-	in := &Input{Path: f.in.Path, Size: f.in.Size, Opt: f.in.Opt, open: func() (io.ReadCloser, error) { return f.openContext(ctx) }}
+	in := &Input{Path: f.in.Path, Size: f.in.Size, Opt: f.in.Opt, file: f.in.file, open: func() (io.ReadCloser, error) { return f.openContext(ctx) }}
 	b := NewBuilder(in, f.Format.Name)
 	err = safeRead(ctx, f.Format, in, b)
 	if dropped, row := b.SealSeries(); dropped > 0 {

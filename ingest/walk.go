@@ -39,6 +39,7 @@ type stored struct {
 	size  int64  // -1 unknown
 	open  func() (io.ReadCloser, error)
 	at    func() (io.ReaderAt, error) // where it can be read at any place; else nil
+	file  string                      // its path where it is a file of its own; "" for members
 	sum   string                      // known already, of a spooled member
 	depth int                         // archives around it
 }
@@ -191,7 +192,7 @@ func (w *walker) file(arg, p, rel string) {
 		}
 	}
 	w.infos[key] = append(w.infos[key], info)
-	w.stored(stored{path: rel, arg: arg, size: info.Size(),
+	w.stored(stored{path: rel, arg: arg, size: info.Size(), file: real,
 		open: func() (io.ReadCloser, error) { return os.Open(real) },
 		at: func() (io.ReaderAt, error) {
 			f, err := os.Open(real)
@@ -217,6 +218,7 @@ func (w *walker) stored(s stored) {
 		return
 	}
 	d, err := decode(r, max(s.size, 0), maxNesting)
+	//lint:ignore SA5001 decode gives what it opened even where it fails
 	defer d.Close()
 	if err != nil {
 		w.problem(display(s.path), "ingest/damaged-file", timeline.Error, "%v", err)

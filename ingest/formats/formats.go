@@ -5,6 +5,7 @@ package formats
 import (
 	"gpureport/ingest"
 	"gpureport/ingest/dmon"
+	"gpureport/ingest/nsys"
 	"gpureport/ingest/smiquery"
 	"gpureport/ingest/torchprof"
 )
@@ -14,7 +15,7 @@ var List = []ingest.Format{
 	torchprof.Format,
 	dmon.Format,
 	smiquery.Format,
-	nsysSQLite,
+	nsys.Format,
 	nvprof,
 	sqlite,
 	nsysRep,

@@ -26,7 +26,7 @@ func dataDir(t *testing.T) string {
 // formatOf says what the files of each folder are; single files win over their folder.
 var formatOf = map[string]string{
 	"dcgm": "dcgmi-dmon", "dmon": "dmon", "kineto": "torchprof", "kineto-multirank": "torchprof", "kineto-synthetic": "torchprof",
-	"nsys-parquet": "parquet", "nsys-sqlite": "nsys-sqlite", "nsys-stats": "nsys-stats", "nvlink": "nvlink", "pmon": "pmon", "prometheus": "prometheus",
+	"nsys-parquet": "parquet", "nsys-sqlite": "nsys", "nsys-stats": "nsys-stats", "nvlink": "nvlink", "pmon": "pmon", "prometheus": "prometheus",
 	"query-apps": "smi-apps", "query-gpu": "smiquery", "rocm-smi": "rocm-smi", "smi-q": "smi-q", "smi-table": "smi-table", "smi-xml": "smi-xml",
 	"topo": "topo", "xid": "kernel-log",
 

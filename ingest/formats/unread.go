@@ -7,6 +7,7 @@ import (
 
 	"gpureport/ingest"
 	"gpureport/ingest/dmon"
+	"gpureport/ingest/nsys"
 	"gpureport/ingest/smiquery"
 )
 
@@ -24,11 +25,8 @@ func unread(name, doc, convert string, recognise func(h ingest.Head) bool) inges
 	return ingest.Format{Name: name, Doc: doc, Convert: convert, Recognise: recognise}
 }
 
-// Nsight Systems and other binary files.
+// Other exports of Nsight Systems, and binary files.
 var (
-	nsysSQLite = unread("nsys-sqlite", "an Nsight Systems SQLite export", recordTrace, func(h ingest.Head) bool {
-		return isSQLite(h) && isNsys(h)
-	})
 	nvprof = unread("nvprof", "a database of nvprof", recordTrace, func(h ingest.Head) bool {
 		return isSQLite(h) && !isNsys(h) && has(h.Raw, "CUPTI_ACTIVITY_KIND_")
 	})
@@ -252,9 +250,7 @@ var (
 
 func isSQLite(h ingest.Head) bool { return bytes.HasPrefix(h.Raw, []byte("SQLite format 3\x00")) }
 
-func isNsys(h ingest.Head) bool {
-	return has(h.Raw, "StringIds") && (has(h.Raw, "TARGET_INFO_") || has(h.Raw, "CUPTI_ACTIVITY_KIND_") || has(h.Raw, "NVTX_EVENTS") || has(h.Raw, "META_DATA_EXPORT") || has(h.Raw, "ANALYSIS_"))
-}
+func isNsys(h ingest.Head) bool { return nsys.Format.Recognise(h) }
 
 func has(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }
 

@@ -14,11 +14,21 @@ func (r Ref) String() string {
 // SpanRef gives the row a span came from.
 func (tl *Timeline) SpanRef(i int) Ref {
 	tr := &tl.Tracks[tl.Spans.Track[i]]
-	return Ref{Path: tl.Sources[tr.Source].Path, Table: tl.Names.Get(tr.Table), Row: uint64(tl.Spans.Row[i])}
+	return tl.Sources[tr.Source].Ref(tl.Names.Get(tr.Table), tl.Spans.Row[i])
+}
+
+// Ref is row number row of the source; table is its table where the source has no list of them.
+func (s *Source) Ref(table string, row uint32) Ref {
+	for i := len(s.Tables) - 1; i >= 0; i-- {
+		if t := &s.Tables[i]; t.First <= row {
+			return Ref{Path: s.Path, Table: t.Name, Row: uint64(row - t.First)}
+		}
+	}
+	return Ref{Path: s.Path, Table: table, Row: uint64(row)}
 }
 
 // SeriesRef gives the row of reading i of s.
 func (tl *Timeline) SeriesRef(s *Series, i int) Ref {
 	tr := &tl.Tracks[s.Track]
-	return Ref{Path: tl.Sources[tr.Source].Path, Table: tl.Names.Get(tr.Table), Row: uint64(s.Row[i])}
+	return tl.Sources[tr.Source].Ref(tl.Names.Get(tr.Table), s.Row[i])
 }

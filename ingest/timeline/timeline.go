@@ -58,6 +58,14 @@ type Source struct {
 	Used     bool
 	Note     string // for a file that is not read: what it is and the one command that turns it into a read one
 	Head     string // first printable characters of an unknown file
+	Tables   []TableRows
+}
+
+// TableRows says where the row numbers of one of a source's tables begin, for sources of several tables: row number n belongs to the
+// last table with First <= n and is row n-First of it. Sorted by First.
+type TableRows struct {
+	Name  string
+	First uint32
 }
 
 // Process is one traced process; normally one rank.

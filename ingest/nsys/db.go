@@ -1,0 +1,374 @@
+package nsys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"gpureport/ingest"
+	"gpureport/ingest/timeline"
+)
+
+const (
+	maxText   = 16 << 20 // bytes of one cell; a longer one is damage
+	maxBreaks = 2000     // damaged places of one table that are read past
+)
+
+// db is an open export: what tables it has, and scans that survive damage.
+type db struct {
+	in     *ingest.Input
+	ctx    context.Context
+	uri    string
+	conn   *sqlite3.Conn
+	tables map[string]*table
+	order  []*table // by name
+	rows   uint64   // of the tables that got their row numbers
+}
+
+// table is one table of the file.
+type table struct {
+	name    string
+	columns map[string]string // lower case to the file's spelling
+	noRowid bool
+	last    int64 // greatest rowid, or a bound of it
+	base    uint32
+	read    int64 // rows read
+	found   bool  // its row numbers are in Source.Tables
+}
+
+func (t *table) has(column string) bool {
+	if t == nil {
+		return false
+	}
+	_, ok := t.columns[strings.ToLower(column)]
+	return ok
+}
+
+// openDB opens the file at path, which nothing here changes.
+func openDB(ctx context.Context, in *ingest.Input, path string) (*db, error) {
+	for _, ext := range []string{"-wal", "-journal"} {
+		if info, err := os.Stat(path + ext); err == nil && info.Size() > 0 {
+			in.Report("nsys/unmerged"+ext, timeline.DataLoss, 0, "there is a %s%s beside the file with changes that are not in it: it is left alone; export again, and wait until nsys is done", filepath.Base(in.Path), ext)
+		}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &db{in: in, ctx: ctx, uri: "file:" + (&url.URL{Path: filepath.ToSlash(abs)}).EscapedPath() + "?mode=ro&immutable=1", tables: map[string]*table{}}
+	if err := d.connect(); err != nil {
+		return nil, err
+	}
+	if err := d.schema(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *db) connect() error {
+	conn, err := sqlite3.OpenFlags(d.uri, sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
+	if err != nil {
+		return err
+	}
+	conn.SetInterrupt(d.ctx)
+	conn.Limit(sqlite3.LIMIT_LENGTH, maxText)
+	// A damaged row of the schema must not hide the others, and nothing in the schema may run.
+	if err := conn.Exec("PRAGMA writable_schema=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON"); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	d.conn = conn
+	return nil
+}
+
+func (d *db) close() error {
+	if d.conn == nil {
+		return nil
+	}
+	err := d.conn.Close()
+	d.conn = nil
+	return err
+}
+
+// schema lists the tables. Views and virtual tables are none: they may run anything.
+func (d *db) schema() error {
+	type entry struct{ name, sql string }
+	var entries []entry
+	err := d.query("SELECT name, sql FROM sqlite_master WHERE type='table'", func(s *sqlite3.Stmt) {
+		entries = append(entries, entry{s.ColumnText(0), s.ColumnText(1)})
+	})
+	if err != nil {
+		if d.ctx.Err() != nil || len(entries) == 0 {
+			return fmt.Errorf("the schema cannot be read: %w: copy the file again", err)
+		}
+		d.in.Report("nsys/damaged-schema", timeline.DataLoss, 0, "sqlite_master: %v: tables behind it are lost; copy the file again", err)
+	}
+	for _, e := range entries {
+		up := strings.ToUpper(e.sql)
+		if e.name == "" || d.tables[e.name] != nil || strings.HasPrefix(strings.TrimSpace(up), "CREATE VIRTUAL") {
+			continue
+		}
+		t := &table{name: e.name, columns: map[string]string{}, noRowid: strings.Contains(up, "WITHOUT ROWID")}
+		err := d.query("PRAGMA table_info("+quote(e.name)+")", func(s *sqlite3.Stmt) {
+			t.columns[strings.ToLower(s.ColumnText(1))] = s.ColumnText(1)
+		})
+		if err != nil || len(t.columns) == 0 {
+			if d.ctx.Err() != nil {
+				return d.ctx.Err()
+			}
+			d.in.Report("nsys/damaged-schema", timeline.DataLoss, 0, "sqlite_master: the columns of %s cannot be read: it is left out; copy the file again", clean(e.name))
+			continue
+		}
+		d.tables[e.name] = t
+		d.order = append(d.order, t)
+	}
+	slices.SortFunc(d.order, func(a, b *table) int { return strings.Compare(a.name, b.name) })
+	return nil
+}
+
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// query runs a small query.
+func (d *db) query(sql string, f func(*sqlite3.Stmt)) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	s, _, err := d.conn.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for s.Step() {
+		f(s)
+	}
+	return s.Err()
+}
+
+// row is the current row of a scan. Columns are counted as they were asked for; one that the table lacks is NULL.
+type row struct {
+	s  *sqlite3.Stmt
+	id uint64
+	n  uint32 // row number among all tables
+}
+
+// int gives column i; not ok for NULL, text that is no number, and a BLOB.
+func (r *row) int(i int) (int64, bool) {
+	v := r.s.ColumnInt64(i + 1)
+	if v != 0 {
+		return v, true
+	}
+	return 0, r.isZero(i)
+}
+
+func (r *row) isZero(i int) bool {
+	switch r.s.ColumnType(i + 1) {
+	case sqlite3.INTEGER:
+		return true
+	case sqlite3.FLOAT:
+		return r.s.ColumnFloat(i+1) == 0
+	case sqlite3.TEXT:
+		return strings.Trim(string(r.s.ColumnRawText(i+1)), " 0") == "" && len(r.s.ColumnRawText(i+1)) > 0
+	}
+	return false
+}
+
+// num gives column i, and 0 for what is no number.
+func (r *row) num(i int) int64 { return r.s.ColumnInt64(i + 1) }
+
+// raw gives the text of column i until the next row; nil for NULL.
+func (r *row) raw(i int) []byte { return r.s.ColumnRawText(i + 1) }
+
+func (r *row) text(i int) string { return r.s.ColumnText(i + 1) }
+
+// scan reads the columns of a table in the order of the file. At a damaged place it goes on behind it, as near as can be found, and
+// reports what lies between. It fails only when the context ends.
+func (d *db) scan(name string, columns []string, f func(r *row)) error {
+	t := d.tables[name]
+	if t == nil {
+		return nil
+	}
+	sel := "rowid"
+	if t.noRowid {
+		sel = "NULL"
+	}
+	for _, c := range columns {
+		if own, ok := t.columns[strings.ToLower(c)]; ok {
+			sel += ", " + quote(own)
+		} else {
+			sel += ", NULL"
+		}
+	}
+	sel = "SELECT " + sel + " FROM " + quote(t.name)
+	if !t.noRowid {
+		d.number(t)
+	}
+	after, breaks := int64(math.MinInt64), 0
+	for {
+		err := d.scanFrom(t, sel, after, f, &after)
+		if err == nil {
+			return nil
+		}
+		if d.ctx.Err() != nil {
+			return d.ctx.Err()
+		}
+		breaks++
+		next, ok := int64(0), false
+		if !t.noRowid && breaks < maxBreaks {
+			next, ok = d.resume(t, sel, after)
+		}
+		first := "its beginning"
+		if after != math.MinInt64 {
+			first = fmt.Sprintf("rowid %d", after)
+		}
+		if !ok {
+			d.in.Report("nsys/damaged-table", timeline.DataLoss, uint64(max(after, 0)), "%s: %s: all rows after %s are lost; copy the file again", t.name, plain(err), first)
+			return nil
+		}
+		d.in.Report("nsys/damaged-table", timeline.DataLoss, uint64(max(after, 0)), "%s: %s: rows after %s up to rowid %d are lost; copy the file again", t.name, plain(err), first, next)
+		after = next
+	}
+}
+
+// plain takes the driver's name off an error.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "sqlite3: ") }
+
+// number gives a table its stretch of row numbers.
+func (d *db) number(t *table) {
+	if t.found {
+		return
+	}
+	t.found = true
+	last := int64(math.MaxUint32)
+	if err := d.query("SELECT max(rowid) FROM "+quote(t.name), func(s *sqlite3.Stmt) { last = s.ColumnInt64(0) }); err != nil {
+		last = math.MaxUint32 / 64
+	}
+	t.last = max(last, 0)
+	t.base = uint32(min(d.rows, math.MaxUint32))
+	d.rows = min(d.rows+uint64(t.last)+1, math.MaxUint32)
+}
+
+var errOrder = errors.New("rows are not in order")
+
+// scanFrom reads the rows after a rowid and keeps after at the last one read.
+func (d *db) scanFrom(t *table, sel string, from int64, f func(r *row), after *int64) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // the driver panics when it runs out of memory
+			err = fmt.Errorf("%v", r)
+			_ = d.close()
+			if cerr := d.connect(); cerr != nil {
+				err = cerr
+			}
+		}
+	}()
+	if d.conn == nil {
+		return errors.New("the file cannot be opened again")
+	}
+	if from != math.MinInt64 {
+		sel += " WHERE rowid > ?1"
+	}
+	s, _, err := d.conn.Prepare(sel)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if from != math.MinInt64 {
+		if err := s.BindInt64(1, from); err != nil {
+			return err
+		}
+	}
+	r := row{s: s}
+	for s.Step() {
+		if !t.noRowid {
+			id := s.ColumnInt64(0)
+			if id <= *after && *after != math.MinInt64 {
+				return errOrder // a page that is in the tree twice
+			}
+			*after = id
+			r.id = uint64(max(id, 0))
+		} else {
+			r.id++
+		}
+		r.n = uint32(min(uint64(t.base)+r.id, math.MaxUint32))
+		t.read++
+		f(&r)
+	}
+	return s.Err()
+}
+
+// resume finds the nearest rowid from which the rows after it can be read. It steps further and further and then halves its way back.
+func (d *db) resume(t *table, sel string, after int64) (int64, bool) {
+	ok := func(x int64) (readable bool) {
+		defer func() {
+			if recover() != nil {
+				readable = false
+			}
+		}()
+		s, _, err := d.conn.Prepare(sel + " WHERE rowid > ?1")
+		if err != nil {
+			return false
+		}
+		defer s.Close()
+		if s.BindInt64(1, x) != nil {
+			return false
+		}
+		more := s.Step()
+		return s.Err() == nil && (!more || s.ColumnInt64(0) > x)
+	}
+	if d.conn == nil {
+		return 0, false
+	}
+	if after == math.MinInt64 {
+		after = -1
+		if ok(after) { // rows below 0 only
+			return after, true
+		}
+	}
+	bad, good := after, int64(-1)
+	for step := int64(1); bad < t.last; step *= 2 {
+		x := min(bad+step, t.last)
+		if ok(x) {
+			good = x
+			break
+		}
+		bad = x
+		if step > 1<<40 {
+			return 0, false
+		}
+	}
+	if good < 0 {
+		return 0, false
+	}
+	for good-bad > 1 {
+		if mid := bad + (good-bad)/2; ok(mid) {
+			good = mid
+		} else {
+			bad = mid
+		}
+	}
+	if good >= t.last {
+		return 0, false
+	}
+	return good, true
+}
+
+// count tells about how many rows a table has: rowids of an export have no holes.
+func (d *db) count(name string) int64 {
+	t := d.tables[name]
+	if t == nil {
+		return 0
+	}
+	var n int64
+	if err := d.query("SELECT max(rowid) FROM "+quote(name), func(s *sqlite3.Stmt) { n = s.ColumnInt64(0) }); err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
