@@ -198,9 +198,11 @@ func analyzeData(t *testing.T, path string, read bool) {
 	if v.RecoverableFrac != nil && (*v.RecoverableFrac < 0 || *v.RecoverableFrac > 1) {
 		t.Errorf("recoverable %g", *v.RecoverableFrac)
 	}
-	for _, s := range rep.Steps {
-		if s.DurNS <= 0 {
-			t.Errorf("%s step %d lasts %d ns", s.GPU, s.Index, s.DurNS)
+	if v.Class == "compute-bound" {
+		for _, l := range rep.Ledger {
+			if l.Owners["compute"] < l.WindowNS/2 {
+				t.Errorf("%s computes %d of %d ns, and the verdict is compute-bound: %s", l.GPU, l.Owners["compute"], l.WindowNS, v.Sentence)
+			}
 		}
 	}
 	for i := range rep.Checks {
