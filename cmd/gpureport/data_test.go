@@ -322,3 +322,34 @@ func unzipped(t *testing.T, path string) string {
 	}
 	return write(t, t.TempDir(), "trace.json", b)
 }
+
+// A database that was cut while it was copied: no panic, and exit 0 or 2.
+func TestDataCutDatabase(t *testing.T) {
+	if !isRead("nsys") {
+		t.Skip("no database format is read")
+	}
+	b, err := os.ReadFile(filepath.Join(dataDir(t), "nsys-sqlite", "h100_healthy_1pct.sqlite"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const cuts = 200
+	for k := range cuts + 1 {
+		at := len(b) * k / cuts
+		out := filepath.Join(dir, "out")
+		r := gpureport("analyze", "--format", "json", "-o", out, write(t, dir, "run.sqlite", b[:at]))
+		switch r.code {
+		case exitOK:
+			ledgersClose(t, readReport(t, out))
+		case exitUse:
+			if !strings.Contains(r.stderr, "nothing could be analysed") {
+				t.Errorf("cut at %d: %s", at, r.stderr)
+			}
+			if k == cuts {
+				t.Errorf("the whole database is not read: %s", r.stderr)
+			}
+		default:
+			t.Fatalf("cut at %d: exit %d: %s", at, r.code, r.stderr)
+		}
+	}
+}
