@@ -77,7 +77,6 @@ func (r *reader) kernels() error {
 		}
 		if node := w.num(cFirst + 7); node > 0 {
 			a.GraphNode = uint64(node)
-			r.eager = true
 		}
 		if a.Grid[0] > 0 || a.GraphNode > 0 {
 			r.b.AddKernel(a)

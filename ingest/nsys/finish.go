@@ -206,6 +206,11 @@ func (r *reader) assignTracks(procs []int64, first int) {
 			}
 		}
 	}
+	if len(devices) == 0 { // nothing ran on them, and yet the file says which there are
+		for _, g := range r.m.gpus {
+			r.b.AddDevice(g.dev)
+		}
+	}
 	// Tracks in a fixed order, whatever that of the rows.
 	order := make([]int, len(r.raw))
 	for i := range order {
@@ -274,10 +279,14 @@ func (r *reader) marked(i int) bool {
 func (r *reader) report(first, n int) {
 	var missing []string
 	for _, t := range []struct{ name, what string }{
-		{tKernel, "kernels"}, {tRuntime, "CUDA calls"}, {tMemcpy, "copies"}, {tMemset, "fills"}, {tSync, "waits"}, {tNVTX, "NVTX ranges"}, {tOSRT, "blocking calls of the system"},
-		{tSched, "context switches"}, {tSamples, "CPU samples"}, {tMetrics, "GPU metrics"},
+		{tKernel, "kernels"}, {tGraph, "whole graph launches"}, {tRuntime, "CUDA calls"}, {tMemcpy, "copies"}, {tMemset, "fills"}, {tSync, "waits"}, {tNVTX, "NVTX ranges"},
+		{tOSRT, "blocking calls of the system"}, {tCUBLAS, "cuBLAS calls"}, {tCUDNN, "cuDNN calls"}, {tSched, "context switches"}, {tSamples, "CPU samples"}, {tMemory, "allocator events"},
+		{tMetrics, "GPU metrics"}, {"TARGET_INFO_GPU_METRICS", "names of GPU metrics"}, {tNIC, "network readings"}, {tOverhead, "overhead of CUDA"}, {tProfiler, "overhead of the profiler"},
+		{tDiagnostic, "warnings of the profiler"}, {"TARGET_INFO_GPU", "GPUs"}, {"TARGET_INFO_CUDA_DEVICE", "which GPU a device number means"}, {"TARGET_INFO_SYSTEM_ENV", "host name"},
+		{"ANALYSIS_DETAILS", "length of the recording"}, {"PROCESSES", "names of processes"}, {"ThreadNames", "names of threads"}, {"META_DATA_CAPTURE", "what was to be recorded"},
+		{"META_DATA_EXPORT", "version of the exporter"},
 	} {
-		if r.db.tables[t.name] == nil {
+		if r.db.tables[t.name] == nil && (t.name != "META_DATA_EXPORT" || r.db.tables["EXPORT_META_DATA"] == nil) {
 			missing = append(missing, t.what)
 		}
 	}

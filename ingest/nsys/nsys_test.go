@@ -2,6 +2,7 @@ package nsys
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,6 +21,9 @@ func build(t testing.TB, files []string, sql ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := conn.Exec("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=4096; BEGIN"); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range files {
 		b, err := os.ReadFile(filepath.Join("testdata", f))
 		if err != nil {
@@ -34,7 +38,7 @@ func build(t testing.TB, files []string, sql ...string) string {
 			t.Fatalf("%s: %v", s, err)
 		}
 	}
-	if err := conn.Close(); err != nil {
+	if err := errors.Join(conn.Exec("COMMIT"), conn.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return path
