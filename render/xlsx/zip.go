@@ -36,6 +36,8 @@ func writeSorted(w io.Writer, f *excelize.File) error {
 				}
 				return err
 			})
+		case p.Name == contentTypes:
+			err = mended(out, p, inOrder)
 		case strings.HasPrefix(p.Name, "xl/worksheets/sheet"):
 			err = mended(out, p, solidBars)
 		default:
@@ -48,9 +50,29 @@ func writeSorted(w io.Writer, f *excelize.File) error {
 	return out.Close()
 }
 
+const contentTypes = "[Content_Types].xml"
+
+var entry = regexp.MustCompile(`<(?:Default|Override) [^>]*(?:/>|></(?:Default|Override)>)`)
+
+// inOrder sorts the entries of the list of content types: the library gathers them from a map.
+func inOrder(dst io.Writer, src io.Reader) error {
+	b, err := io.ReadAll(src)
+	if err != nil {
+		return err
+	}
+	var list []string
+	for _, x := range entry.FindAll(b, -1) {
+		list = append(list, string(x))
+	}
+	sort.Strings(list)
+	i := -1
+	_, err = dst.Write(entry.ReplaceAllFunc(b, func([]byte) []byte { i++; return []byte(list[i]) }))
+	return err
+}
+
 // rank puts the content types first, as readers expect.
 func rank(name string) string {
-	if name == "[Content_Types].xml" {
+	if name == contentTypes {
 		return "\x00"
 	}
 	return name
