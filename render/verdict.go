@@ -272,8 +272,8 @@ func (b *builder) insufficient() string {
 	}
 	if len(b.job.Ranks) > 0 {
 		for _, red := range b.job.Ranks {
-			if len(red.Notes) > 0 {
-				return sentence(red.Notes[0])
+			if red.NoLedger != "" {
+				return sentence(red.NoLedger)
 			}
 		}
 		return "The trace holds no GPU activity, so nobody can be named."

@@ -17,6 +17,7 @@ type Reduced struct {
 	Recorded    Interval     // first to last event of the process
 	Problems    []Problem
 	Notes       []string // what looked odd while reducing: clock suspect, no launches, dropped events
+	NoLedger    string   // why no GPU has a ledger; "" when one has
 }
 
 // StepMarks says how a process's steps were found.

@@ -877,12 +877,13 @@ func (r *reducer) notes() {
 		}
 		switch {
 		case other:
-			note("the trace is of an accelerator whose device events are not read: there is no time ledger")
+			r.red.NoLedger = "the trace is of an accelerator whose device events are not read: there is no time ledger"
 		case calls > 0:
-			note("the trace has runtime calls but no device events: the profiler could not record the GPU (no CUPTI, or another profiler held it)")
+			r.red.NoLedger = "the trace has runtime calls but no device events: the profiler could not record the GPU (no CUPTI, or another profiler held it)"
 		default:
-			note("the trace holds host events only: it was recorded without the GPU")
+			r.red.NoLedger = "the trace holds host events only: it was recorded without the GPU"
 		}
+		note("%s", r.red.NoLedger)
 	}
 	for i := range r.red.GPUs {
 		g := &r.red.GPUs[i]
