@@ -3,6 +3,7 @@ package nsys
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,12 +17,17 @@ import (
 // build runs the SQL of testdata files, one after the other, and then of the texts, and gives the database's path.
 func build(t testing.TB, files []string, sql ...string) string {
 	t.Helper()
+	return buildPages(t, 4096, files, sql...)
+}
+
+func buildPages(t testing.TB, pageSize int, files []string, sql ...string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.sqlite")
 	conn, err := sqlite3.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Exec("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=4096; BEGIN"); err != nil {
+	if err := conn.Exec(fmt.Sprintf("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=%d; BEGIN", pageSize)); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
