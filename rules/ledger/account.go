@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -20,6 +21,11 @@ func (r *reducer) ledger(d *device) {
 	if d.ends != nil {
 		g.Window = timeline.Interval{Start: d.ends[r.first], End: d.ends[r.last]}
 		for k := r.first; k < r.last; k++ {
+			if d.ends[k+1] == d.ends[k] {
+				g.Steps = nil // the process works on another device in that step: this one has no steps of its own
+				r.red.Notes = append(r.red.Notes, fmt.Sprintf("device %d did nothing in step %d: its window is not cut into steps", g.Device.Ordinal, r.index[k]))
+				break
+			}
 			g.Steps = append(g.Steps, timeline.StepRow{Start: d.ends[k], Dur: int64(d.ends[k+1] - d.ends[k])})
 		}
 	} else {

@@ -393,6 +393,9 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 			if info.flags&flagStep != 0 {
 				r.stepMarks = append(r.stepMarks, m)
 			}
+			if kind == timeline.KindAnnotation && info.flags&flagStepName != 0 {
+				r.nameMarks = append(r.nameMarks, m)
+			}
 			if info.flags&flagOptimizer != 0 {
 				r.optMarks = append(r.optMarks, m)
 				cur.opt = s
@@ -413,7 +416,7 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 			case evLogging:
 				cur.flags |= recLogging
 			}
-			if info.flags&(flagStep|flagMark) == 0 {
+			if info.flags&(flagStep|flagStepName|flagMark) == 0 {
 				r.annos = append(r.annos, s)
 			}
 		}
@@ -488,7 +491,7 @@ func (r *reducer) setMain() {
 		}
 		return top
 	}
-	for _, marks := range [][]markSpan{r.userMarks, r.stepMarks, r.loadMarks, r.optMarks} {
+	for _, marks := range [][]markSpan{r.userMarks, r.stepMarks, r.nameMarks, r.loadMarks, r.optMarks} {
 		if t := best(marks); t >= 0 {
 			r.main = t
 			break

@@ -249,6 +249,44 @@ func TestProfilerSteps(t *testing.T) {
 	}
 }
 
+// A step in which no device op was launched has no time of the GPU: at the edges and between others it is left out, and said.
+func TestEmptySteps(t *testing.T) {
+	const text = `
+main anno 0ms..10ms ProfilerStep#1
+main anno 10ms..20ms ProfilerStep#2
+main anno 20ms..30ms ProfilerStep#3
+main anno 30ms..40ms ProfilerStep#4
+main anno 40ms..50ms ProfilerStep#5
+main anno 50ms..60ms ProfilerStep#6
+main op 12ms..13ms aten::add
+main api 11ms..11.01ms cudaLaunchKernel link=1
+gpu0/s7 kernel 12ms..19ms sgemm link=1
+main api 31ms..31.01ms cudaLaunchKernel link=2
+gpu0/s7 kernel 32ms..39ms sgemm link=2
+main api 41ms..41.01ms cudaLaunchKernel link=3
+gpu0/s7 kernel 42ms..49ms sgemm link=3
+`
+	red := reduce(t, text)[0]
+	st, g := &red.Steps, &red.GPUs[0]
+	if fmt.Sprint(st.Index) != "[4 5]" || len(g.Steps) != 2 || len(st.Dropped) != 2 || !strings.Contains(st.Dropped[0], "steps 1, 3, 6: no device op") {
+		t.Fatalf("%+v\n%+v", st, g.Steps)
+	}
+	// Step 4 holds the time from step 2's last kernel on: the GPU's gap, and the host's step 3.
+	if g.Steps[0].Start != 19e6 || g.Steps[0].Dur != 20e6 || fmt.Sprint(red.HostBusy) != "[20000000 10000000]" || fmt.Sprint(st.All) != "[9ms 20ms 10ms]" {
+		t.Errorf("%+v host %v all %v", g.Steps, red.HostBusy, st.All)
+	}
+	// One step with work between two without: its GPU step begins with its host step.
+	red = reduce(t, "main anno 0ms..10ms ProfilerStep#1\nmain anno 10ms..20ms ProfilerStep#2\nmain anno 20ms..30ms ProfilerStep#3\nmain api 11ms..11.01ms cudaLaunchKernel link=1\ngpu0/s7 kernel 12ms..19ms sgemm link=1\n")[0]
+	if g := &red.GPUs[0]; fmt.Sprint(red.Steps.Index) != "[2]" || g.Window != (timeline.Interval{Start: 10e6, End: 19e6}) {
+		t.Errorf("%+v %v", red.Steps, g.Window)
+	}
+	// A second device that rests in one step is not cut into steps; the first one is.
+	red = reduce(t, text+"main api 11.1ms..11.2ms cudaLaunchKernel link=4\ngpu1/s7 kernel 12ms..19ms sgemm link=4\nmain api 41.1ms..41.2ms cudaLaunchKernel link=5\ngpu1/s7 kernel 42ms..49.5ms sgemm link=5\n")[0]
+	if len(red.GPUs[0].Steps) != 2 || len(red.GPUs[1].Steps) != 0 || red.GPUs[1].Window.Dur() != 30.5e6 {
+		t.Errorf("%+v\n%+v", red.GPUs[0].Steps, red.GPUs[1].Steps)
+	}
+}
+
 func TestOtherSteps(t *testing.T) {
 	gen := func(n int, f func(i int, at int) string) string {
 		var b strings.Builder

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -93,6 +94,23 @@ func (t *Tables) annoWord(name string) evidence {
 		}
 	}
 	return evNone
+}
+
+// namesStep tells whether a range is named after a step: "step 12", "Iteration_5 of 10", "train_step".
+func (t *Tables) namesStep(name string) bool {
+	if len(name) > 64 {
+		return false
+	}
+	words := splitWords(name)
+	if n := len(words); n > 1 && (words[n-1] == "to" || words[n-1] == "of") {
+		words = words[:n-1]
+	}
+	for _, w := range t.stepWords {
+		if slices.Equal(words, w.words) && (!w.number || strings.ContainsAny(name, "0123456789")) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasWords tells whether want stands in words, in a row; want's words may end in *.
@@ -197,6 +215,7 @@ const (
 	flagCastAlways                    // cast whatever the types say: aten::to and its kin launch kernels only then
 	flagColl                          // names a collective: nccl:* ranges and c10d operators
 	flagParams                        // record_param_comms
+	flagStepName                      // as an annotation: what a training loop calls a step
 )
 
 type hostInfo struct {
@@ -305,6 +324,7 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagConv, begins(name, c.Conv))
 	set(flagColl, startsAny(low, t.collSpans))
 	set(flagParams, name == "record_param_comms")
+	set(flagStepName, t.namesStep(name))
 	h.word = t.annoWord(name)
 	return h
 }

@@ -67,9 +67,9 @@ type reducer struct {
 	ops      bool // operators were recorded
 	frames   bool
 
-	stepMarks, optMarks, loadMarks, userMarks []markSpan
-	annos                                     []int32
-	restarts                                  []timeline.Interval // the loader's workers are being started again
+	stepMarks, nameMarks, optMarks, loadMarks, userMarks []markSpan
+	annos                                                []int32
+	restarts                                             []timeline.Interval // the loader's workers are being started again
 
 	host    []timeline.Interval // host interval of every recorded step
 	index   []int64

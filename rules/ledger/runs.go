@@ -250,7 +250,7 @@ func newJob(chosen run, others []run) *Job {
 }
 
 // list prints numbers, the first few of many.
-func list(v []int) string {
+func list[T int | int64](v []T) string {
 	const show = 16
 	var b strings.Builder
 	for i, x := range v {
@@ -264,4 +264,12 @@ func list(v []int) string {
 		fmt.Fprint(&b, x)
 	}
 	return b.String()
+}
+
+// plural picks the word that goes with n.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }

@@ -14,7 +14,7 @@ import (
 func (r *reducer) findSteps() {
 	s := &r.red.Steps
 	s.How = "none"
-	for _, try := range []func() bool{r.userSteps, r.profilerSteps, r.optimizerSteps, r.loaderSteps} {
+	for _, try := range []func() bool{r.userSteps, r.profilerSteps, r.namedSteps, r.optimizerSteps, r.loaderSteps} {
 		if !try() {
 			continue
 		}
@@ -25,6 +25,7 @@ func (r *reducer) findSteps() {
 			r.host, r.index = nil, nil
 			continue
 		}
+		r.dropEmpty()
 		r.dropEdges()
 		break
 	}
@@ -77,7 +78,7 @@ func (r *reducer) cutSteps() {
 		r.last--
 	}
 	if n := (r.first - first) + (last - r.last); n > 0 {
-		st.Dropped = append(st.Dropped, fmt.Sprintf("%d steps outside the window asked for", n))
+		st.Dropped = append(st.Dropped, fmt.Sprintf("%d %s outside the window asked for", n, plural(n, "step", "steps")))
 	}
 	if r.first == r.last {
 		*st = timeline.StepMarks{How: "none", Dropped: st.Dropped}
@@ -169,6 +170,46 @@ func (r *reducer) userSteps() bool {
 
 func (r *reducer) profilerSteps() bool {
 	return r.ranges(r.stepMarks, "ProfilerStep", "ProfilerStep#", timeline.Measured)
+}
+
+// namedSteps takes ranges that are named after steps; they count by the number in their names if those rise.
+func (r *reducer) namedSteps() bool {
+	spans := r.outermost(r.nameMarks)
+	if len(spans) < 2 {
+		return false
+	}
+	sp := &r.tl.Spans
+	name := r.tl.Names.Get(sp.Name[spans[0]])
+	if i := strings.IndexAny(name, "0123456789"); i > 0 {
+		name = strings.TrimRight(name[:i], " _#:=-")
+	}
+	if !r.ranges(r.nameMarks, "step-range", name, timeline.Measured) {
+		return false
+	}
+	var index []int64
+	for i, s := range spans {
+		v, ok := firstNumber(r.tl.Names.Get(sp.Name[s]))
+		if !ok || i > 0 && v <= index[i-1] {
+			return true
+		}
+		index = append(index, v)
+	}
+	r.index = index
+	return true
+}
+
+// firstNumber reads the first digits of a name.
+func firstNumber(s string) (int64, bool) {
+	i := strings.IndexAny(s, "0123456789")
+	if i < 0 {
+		return 0, false
+	}
+	j := i
+	for j < len(s) && s[j] >= '0' && s[j] <= '9' {
+		j++
+	}
+	v, err := strconv.ParseInt(s[i:j], 10, 64)
+	return v, err == nil
 }
 
 // between takes the time between successive marks as steps.
@@ -280,6 +321,58 @@ func (r *reducer) hostEnds() {
 			if !seen[i] {
 				ends[i] = ends[i-1]
 			}
+		}
+		d.ends = ends
+	}
+}
+
+// dropEmpty leaves out the steps that have no length on any device: no op was launched in them, so none of the GPU's time is theirs. What
+// the host did in one between others belongs to the step after it, whose GPU step begins where the one before ended.
+func (r *reducer) dropEmpty() {
+	if len(r.devices) == 0 {
+		return
+	}
+	var keep []int
+	for k := range r.index {
+		for _, d := range r.devices {
+			if d.ends[k+1] > d.ends[k] {
+				keep = append(keep, k)
+				break
+			}
+		}
+	}
+	if len(keep) == len(r.index) {
+		return
+	}
+	var host []timeline.Interval
+	var index, gone []int64
+	k := 0
+	for _, at := range keep {
+		from := at
+		for ; k < at; k++ {
+			gone = append(gone, r.index[k])
+			if len(index) > 0 {
+				from = min(from, k)
+			}
+		}
+		index = append(index, r.index[at])
+		if r.host != nil {
+			host = append(host, timeline.Interval{Start: r.host[from].Start, End: r.host[at].End})
+		}
+		k++
+	}
+	gone = append(gone, r.index[k:]...)
+	st := &r.red.Steps
+	st.Dropped = append(st.Dropped, fmt.Sprintf("%s %s: no device op was launched inside, so no time of the GPU is spent there", plural(len(gone), "step", "steps"), list(gone)))
+	r.host, r.index = host, index
+	if r.host != nil {
+		r.hostEnds()
+		return
+	}
+	for _, d := range r.devices {
+		ends := []timeline.Time{d.ends[keep[0]]}
+		for _, at := range keep {
+			ends = append(ends, d.ends[at+1])
 		}
 		d.ends = ends
 	}

@@ -40,6 +40,7 @@ type Tables struct {
 	single    []string
 	marks     []string
 	step      []string
+	stepWords []stepWord
 	optim     []string
 	calls     callLists
 	unlike    []string
@@ -609,6 +610,12 @@ func (l *loader) collectives(t *Tables) {
 
 type wordList struct{ words [][]string }
 
+// stepWord is the name of a step's range; with number, only if one is in it.
+type stepWord struct {
+	words  []string
+	number bool
+}
+
 func (l *loader) annotations(t *Tables) {
 	const file = "annotations.yaml"
 	var raw struct {
@@ -624,6 +631,7 @@ func (l *loader) annotations(t *Tables) {
 		} `yaml:"loader"`
 		Marks     []string `yaml:"marks"`
 		Step      []string `yaml:"step"`
+		StepWords []string `yaml:"step_words"`
 		Optimizer []string `yaml:"optimizer"`
 	}
 	l.read(file, &raw)
@@ -636,6 +644,10 @@ func (l *loader) annotations(t *Tables) {
 	t.loadAnno, t.loadFrm = lower(raw.Loader.Annotations), lower(raw.Loader.Frames)
 	t.multi, t.single = lower(raw.Loader.Multi), lower(raw.Loader.Single)
 	t.marks, t.step, t.optim = lower(raw.Marks), lower(raw.Step), lower(raw.Optimizer)
+	for _, w := range raw.StepWords {
+		head, number := strings.CutSuffix(strings.ToLower(w), " 0")
+		t.stepWords = append(t.stepWords, stepWord{strings.Fields(head), number})
+	}
 }
 
 type callLists struct {
