@@ -149,8 +149,14 @@ func (r *reader) process(proc int64, n int) timeline.Process {
 	set("nsys_version", m.product)
 	set("schema_version", m.schema)
 	set("traced", strings.Join(m.traced, ", "))
+	told, world, launched := m.launched()
+	if launched = launched && n == 1; launched {
+		p.WorldSize = world
+	}
 	if rank, ok := r.comms.rank(proc); ok {
 		p.Rank, p.RankHow = rank, "NCCL communicator"
+	} else if launched {
+		p.Rank, p.RankHow = told, "environment"
 	} else if n == 1 {
 		for _, name := range []string{path.Base(r.in.Path), path.Base(path.Dir(r.in.Path))} {
 			if s := rankInName.FindStringSubmatch(name); s != nil {

@@ -29,6 +29,7 @@ type meta struct {
 	product string              // version of nsys
 	schema  string              // version of the export
 	traced  []string            // what the capture was told to record
+	launch  map[string]int      // numbers that the launcher of a rank leaves in its environment; -1 where they disagree
 	procs   map[int64]string    // name by globalPid
 	threads map[int64]string    // name by globalTid
 	gpus    []gpu               // as the file lists them
@@ -54,8 +55,36 @@ var envKeys = map[string]string{"hostname": "", "nvdriverversion": "driver_versi
 // plainValue is what such a value may look like: nothing else of that table may come through by mistake.
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+// launchVariable are the only environment variables that are read: what torchrun tells each rank that it starts.
+var launchVariable = regexp.MustCompile(`^(RANK|LOCAL_RANK|WORLD_SIZE)="?(\d{1,7})"?$`)
+
+func (m *meta) addLaunch(variable string) {
+	s := launchVariable.FindStringSubmatch(variable)
+	if s == nil {
+		return
+	}
+	v, err := strconv.Atoi(s[2])
+	if err != nil {
+		return
+	}
+	if old, ok := m.launch[s[1]]; ok && old != v {
+		v = -1
+	}
+	m.launch[s[1]] = v
+}
+
+// launched gives the rank and the world of a capture of one rank. A capture around the launcher has no LOCAL_RANK, though a cluster may
+// have set the others, for its nodes.
+func (m *meta) launched() (rank, world int, ok bool) {
+	rank, a := m.launch["RANK"]
+	local, b := m.launch["LOCAL_RANK"]
+	world, c := m.launch["WORLD_SIZE"]
+	return rank, world, a && b && c && local >= 0 && local <= rank && rank < world
+}
+
 func (r *reader) readMeta() error {
 	m := &r.m
+	m.launch = map[string]int{}
 	m.hosts, m.env = map[int64]string{}, map[string]string{}
 	m.procs, m.threads = map[int64]string{}, map[int64]string{}
 	m.cuda, m.uuids = map[[2]int64]int{}, map[[2]int64]string{}
@@ -80,10 +109,13 @@ func (r *reader) readMeta() error {
 		r.db.scan("META_DATA_EXPORT", []string{"name", "value"}, r.exportMeta),
 		r.db.scan("EXPORT_META_DATA", []string{"name", "value"}, r.exportMeta), // 2023
 		r.db.scan("META_DATA_CAPTURE", []string{"name", "value"}, func(w *row) {
-			if w.text(0) == "CAPTURE_EVENT_TYPE" {
-				if v := w.text(1); plainValue.MatchString(v) && !slices.Contains(m.traced, v) && len(m.traced) < 64 {
+			switch name, v := w.text(0), w.text(1); {
+			case name == "CAPTURE_EVENT_TYPE":
+				if plainValue.MatchString(v) && !slices.Contains(m.traced, v) && len(m.traced) < 64 {
 					m.traced = append(m.traced, v)
 				}
+			case strings.HasSuffix(name, ":ENVIRONMENT_VARIABLE"):
+				m.addLaunch(v)
 			}
 		}),
 		r.db.scan("PROCESSES", []string{"globalPid", "name"}, func(w *row) {

@@ -13,7 +13,8 @@
 //
 // Environment, command lines and the output of programs, which these files hold too, are never read beyond a few named keys.
 //
-// What it cannot tell: the rank of a process, unless the file's name or a communicator says it.
+// What it cannot tell: the rank of a process, unless a communicator, the variables RANK, LOCAL_RANK and WORLD_SIZE of a capture of one
+// rank, or the file's name says it.
 //
 // Limit: context switches and CPU samples are counted, not stored; so are allocator events and network metrics.
 package nsys
