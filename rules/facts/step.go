@@ -23,7 +23,7 @@ func stepDecl(id ID, u unit.Unit, lo, hi float64, doc string) *Decl {
 var (
 	runSteps = &Decl{ID: "run.steps_min_count", Doc: "Fewest complete steps of any traced rank; 0 without a trace.", Unit: unit.Count, Per: Run, Max: 1e9, Capture: "C4"}
 
-	rankMarked = stepDecl("rank.step_marks_flag", unit.Flag, 0, 1, "Whether the steps come from the profiler's own step marks.")
+	rankMarked = stepDecl("rank.step_marks_flag", unit.Flag, 0, 1, "Whether the steps come from marks: the profiler's own, or ranges that the training loop put around them.")
 	rankHow    = stepDecl("rank.step_how", unit.Text, 0, 0, "How the steps were found.")
 
 	rankFirst      = stepDecl("rank.step_first_frac", unit.Frac, 0, 1e9, "Duration of the first recorded step out of the median of the analysed ones.")
@@ -72,7 +72,7 @@ var StepStats = &Deriver{Name: "step-stats", After: []*Deriver{LedgerShares},
 	}}
 
 var howWords = map[string]string{
-	"ProfilerStep": "found by the profiler's step marks", "annotation": "found by a repeating annotation",
+	"ProfilerStep": "found by the profiler's step marks", "step-range": "found by the ranges that the training loop put around them", "annotation": "found by a repeating annotation",
 	"kernel-sequence": "found by the repeating sequence of kernels",
 	"none":            "none was found, so the ledger runs from the first to the last device operation",
 }
@@ -86,12 +86,12 @@ func (p *Pass) marksOf(sub int, r *timeline.Reduced, n int) {
 	if !ok {
 		text = how
 	}
-	if r.Steps.Name != "" && how == "annotation" {
+	if r.Steps.Name != "" && (how == "annotation" || how == "step-range") {
 		text += " (" + r.Steps.Name + ")"
 	}
 	p.Set(rankHow, sub, Value{Text: text, Cover: 1, Conf: timeline.Measured})
 	flag := 0.0
-	if how == "ProfilerStep" {
+	if how == "ProfilerStep" || how == "step-range" {
 		flag = 1
 	}
 	p.Set(rankMarked, sub, measured(flag))
