@@ -22,7 +22,7 @@ type Reduced struct {
 
 // StepMarks says how a process's steps were found.
 type StepMarks struct {
-	How         string          // ProfilerStep, annotation, kernel-sequence, none
+	How         string          // ProfilerStep, step-range, annotation, kernel-sequence, none
 	Name        string          // the mark's name pattern, for the report
 	Confidence  Confidence      // Measured for ProfilerStep, Inferred else
 	Index       []int64         // number of each analysed step (k of ProfilerStep#k, else 0..)
@@ -224,12 +224,13 @@ type Collective struct {
 	Bytes              int64  // payload by the busbw convention; -1 unknown
 	Group              string // process group name, "" unknown
 	GroupDesc          string
-	GroupSize          int   // 0 unknown
-	GroupRanks         []int // nil unknown
-	Seq                int64 // -1 unknown
-	Peer               int   // rank on the other side of send or recv; -1 unknown or none
-	Step               int32 // analysed step that holds its start; -1 outside the window
-	Exposed0, ExposedN int32 // its pieces in Reduced.Exposed
+	GroupSize          int    // 0 unknown
+	GroupRanks         []int  // nil unknown
+	Seq                int64  // -1 unknown
+	Grid               uint32 // blocks of the kernel, saturated; 0 unknown
+	Peer               int    // rank on the other side of send or recv; -1 unknown or none
+	Step               int32  // analysed step that holds its start; -1 outside the window
+	Exposed0, ExposedN int32  // its pieces in Reduced.Exposed
 	ExposedNS          int64
 	Stream             int64
 	OnCompute          bool // runs on the stream that has most compute

@@ -453,7 +453,7 @@ func (r *reducer) ranksOf(id timeline.StringID) []int {
 // collective reads one communication op: its own arguments, else those of the operator that launched it, else its name.
 func (r *reducer) collective(op *devOp) timeline.Collective {
 	tl := r.tl
-	c := timeline.Collective{Start: op.start, End: op.end, Name: tl.Names.Get(tl.Spans.Name[op.span]), Primitive: "unknown", Bytes: -1, Seq: -1, Peer: -1, Culprit: -1}
+	c := timeline.Collective{Start: op.start, End: op.end, Name: tl.Names.Get(tl.Spans.Name[op.span]), Primitive: "unknown", Bytes: -1, Seq: -1, Grid: op.grid, Peer: -1, Culprit: -1}
 	if tl.Spans.Kind[op.span] == timeline.KindMemcpy {
 		c.Primitive = "send-recv"
 		if k := r.copyOf(op.span); k != nil {

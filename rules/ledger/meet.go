@@ -434,7 +434,11 @@ func split(c *timeline.Collective, at timeline.Time, conf timeline.Confidence, e
 
 // sizeKey is what durations are compared over.
 type sizeKey struct {
-	primitive, group, name string
+	primitive, group string
+	// Where the size is not recorded:
+	name string
+	grid uint32
+	gpu  int
 }
 
 // infer divides what one rank shows alone: for its size, a collective that takes longer than the quick ones of its kind waited.
@@ -454,9 +458,9 @@ func (m *meeting) infer() {
 			if c.Split != timeline.NoConfidence || !m.t.Symmetric(c.Primitive) || c.GroupSize == 1 {
 				continue
 			}
-			k := sizeKey{c.Primitive, m.groupKey(c), ""}
+			k := sizeKey{primitive: c.Primitive, group: m.groupKey(c)}
 			if c.Bytes < 0 {
-				k.name = c.Name
+				k.name, k.grid, k.gpu = c.Name, c.Grid, c.GPU
 			}
 			if by[k] == nil {
 				order = append(order, k)
@@ -464,11 +468,48 @@ func (m *meeting) infer() {
 			by[k] = append(by[k], i)
 		}
 		for _, k := range order {
-			if len(by[k]) >= inferMin {
-				inferKind(r, by[k])
+			switch cols := by[k]; {
+			case len(cols) < inferMin:
+			case k.name == "":
+				inferKind(r, cols)
+			default:
+				for _, same := range sameSize(r, k.gpu, cols) {
+					inferKind(r, same)
+				}
 			}
 		}
 	}
+}
+
+// sameSize parts collectives of one kernel and grid, whose sizes are not recorded, into those that must be of one size: one grid serves many
+// sizes, and a size taken for another's would make a wait of its transfer. The n-th of each step is of one size where every step has as many
+// of them. Else they are one size if most take about as long as the quickest do; otherwise none is known.
+func sameSize(r *timeline.Reduced, gpu int, cols []int) [][]int {
+	steps := len(r.GPUs[gpu].Steps)
+	count := make([]int, steps)
+	var places [][]int
+	for _, i := range cols {
+		s := r.Collectives[i].Step
+		if s < 0 {
+			continue
+		}
+		if count[s] == len(places) {
+			places = append(places, nil)
+		}
+		places[count[s]] = append(places[count[s]], i)
+		count[s]++
+	}
+	if steps >= inferMin && slices.Min(count) == len(places) {
+		return places
+	}
+	durs := make([]int64, len(cols))
+	for k, i := range cols {
+		durs[k] = int64(r.Collectives[i].End - r.Collectives[i].Start)
+	}
+	if mid := median(durs); 4*mid <= 5*durs[(len(durs)-1)/10] {
+		return [][]int{cols}
+	}
+	return nil
 }
 
 // inferKind divides the collectives of one kind and group by the time that their size needs at most.

@@ -223,6 +223,53 @@ func TestInferred(t *testing.T) {
 	}
 }
 
+// Where sizes are not recorded, a kernel's grid and its place in the step tell sizes apart: a long message is no late one.
+func TestInferredWithoutBytes(t *testing.T) {
+	mk := func(marks bool, steps int, durs func(step int) []int, grids ...int) *timeline.Reduced {
+		var b strings.Builder
+		b.WriteString("proc p rank=0 world=8 host=a\n")
+		at, link := 10, 0
+		for s := range steps {
+			from := at
+			for i, d := range durs(s) {
+				link++
+				fmt.Fprintf(&b, "p:main api %dus..%dus cudaLaunchKernel link=%d\n", at-5, at-2, link)
+				fmt.Fprintf(&b, "p:gpu0/s9 kernel %dus..%dus ncclKernel_AllReduce_RING_LL_Sum_float link=%d grid=%d,1,1\n", at, at+d, link, grids[i])
+				at += d + 20
+			}
+			if marks {
+				fmt.Fprintf(&b, "p:main anno %dus..%dus ProfilerStep#%d\n", from-6, at-7, s)
+			}
+		}
+		return rank(t, "rank0.json", b.String())
+	}
+	total := func(j *Job) (wait, move, undivided int64) {
+		o := &j.Ranks[0].GPUs[0].Owners
+		return o[timeline.CommPeerWait] / 1000, o[timeline.CommTransfer] / 1000, o[timeline.CommUndivided] / 1000
+	}
+	// A small one of grid 7 and two large ones of grid 24 a step, all as quick as they can be but one.
+	three := func(s int) []int {
+		if s == 3 {
+			return []int{20, 900, 300}
+		}
+		return []int{20, 500, 300}
+	}
+	j := meet(t, mk(true, 6, three, 7, 24, 24))
+	if w, m, u := total(j); w != 400 || m != 5*820 || u != 0 {
+		t.Errorf("waits %d, transfers %d, undivided %d", w, m, u)
+	}
+	// Without steps nothing tells the two sizes of grid 24 apart; grid 7 is one size.
+	j = meet(t, mk(false, 6, func(s int) []int { return []int{20, 500, 300}[:3-s%4/3] }, 7, 24, 24))
+	if w, m, u := total(j); j.Ranks[0].Steps.How != "none" || w != 0 || m != 6*20 || u != 5*800+500 {
+		t.Errorf("no steps: waits %d, transfers %d, undivided %d", w, m, u)
+	}
+	// Nor do steps with different numbers of them.
+	j = meet(t, mk(true, 7, func(s int) []int { return []int{20, 500, 300}[:3-s%2] }, 7, 24, 24))
+	if w, m, u := total(j); w != 0 || u == 0 || m != 6*20 {
+		t.Errorf("uneven steps: waits %d, transfers %d, undivided %d", w, m, u)
+	}
+}
+
 // Clocks of different hosts are not compared, and of one host only where the ends agree.
 func TestClocks(t *testing.T) {
 	b := strings.Replace(late(1, 2, 1000, ""), "host=a", "host=b", 1)
