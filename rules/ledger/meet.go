@@ -664,7 +664,7 @@ type waitKey struct {
 // before. So its time since all were together is set against the waiting rank's time since then; both began at one instant, so the excess of
 // the late rank's owners is what it came late by. Where nothing exceeds, what it did meanwhile stands.
 func (m *meeting) blame() {
-	b := &blamer{m: m, late: map[[2]int][2]int{}, memo: map[[2]int][]weight{}, since: make([][]timeline.Owners, len(m.instances))}
+	b := &blamer{m: m, late: map[[2]int][2]int{}, memo: map[[2]int][]weight{}, since: make([][]timeline.Owners, len(m.instances)), from: make([][]origin, len(m.instances))}
 	last := map[string]int{} // communicator and its members -> its instance before
 	for k := range m.instances {
 		in := &m.instances[k]
@@ -723,6 +723,13 @@ type blamer struct {
 	late  map[[2]int][2]int // (rank position, collective) -> instance and place among its members
 	memo  map[[2]int][]weight
 	since [][]timeline.Owners // by instance and member: owners from when all were together to the member's arrival
+	from  [][]origin          // by instance and member: where since begins
+}
+
+// origin is where a sum of owners begins: when all were together, or, cut, where the rank's window begins.
+type origin struct {
+	at  timeline.Time
+	cut bool
 }
 
 // sum fills since for instance k. All were together when the instance before ended, unless this one was queued behind it on the rank that
@@ -731,6 +738,7 @@ func (b *blamer) sum(k, prev int) {
 	m := b.m
 	in := &m.instances[k]
 	b.since[k] = make([]timeline.Owners, len(in.members))
+	b.from[k] = make([]origin, len(in.members))
 	first := 0
 	for i, x := range in.members {
 		if m.col(x).Start < m.col(in.members[first]).Start {
@@ -740,29 +748,81 @@ func (b *blamer) sum(k, prev int) {
 	goesOn := prev >= 0 && m.col(in.members[first]).Start-m.col(m.instances[prev].members[first]).End <= queued
 	for i, x := range in.members {
 		c := m.col(x)
-		g := &m.job.Ranks[x.rank].GPUs[c.GPU]
-		iv := timeline.Interval{Start: g.Window.Start, End: c.Start}
+		start := m.job.Ranks[x.rank].GPUs[c.GPU].Window.Start
+		iv := timeline.Interval{Start: start, End: c.Start}
+		b.from[k][i] = origin{start, true}
 		if prev >= 0 {
 			p := m.col(m.instances[prev].members[i])
-			iv.Start = max(iv.Start, p.End)
+			iv.Start = max(start, p.End)
+			b.from[k][i] = origin{iv.Start, p.End < start}
 			if goesOn {
-				b.since[k][i] = b.since[prev][i]
-				iv.Start = max(g.Window.Start, p.Start)
+				b.since[k][i], b.from[k][i] = b.since[prev][i], b.from[prev][i]
+				iv.Start = max(start, p.Start)
 			}
 		}
-		own := heldIn(g, iv)
-		// Waiting for the same communicator evens out between its ranks: only what another one held up can have made this rank late.
-		m.through(x.rank, c.GPU, iv, func(q waitPiece) {
-			if m.job.Ranks[x.rank].Collectives[q.col].Group == c.Group {
-				own[timeline.CommPeerWait] -= int64(q.Dur())
-			}
-		})
+		own := b.own(x, iv)
 		b.since[k][i].Add(&own)
 	}
 }
 
+// own sums a member's ledger over iv. Waiting for the same communicator evens out between its ranks: only what another one held up can have
+// made this rank late.
+func (b *blamer) own(x member, iv timeline.Interval) timeline.Owners {
+	c := b.m.col(x)
+	own := heldIn(&b.m.job.Ranks[x.rank].GPUs[c.GPU], iv)
+	b.m.through(x.rank, c.GPU, iv, func(q waitPiece) {
+		if b.m.job.Ranks[x.rank].Collectives[q.col].Group == c.Group {
+			own[timeline.CommPeerWait] -= int64(q.Dur())
+		}
+	})
+	return own
+}
+
+// pair gives the owners of a waiting member and of the late one over the same stretch. Where the window of one begins after all were together,
+// what the other did before that is left out: nothing is known to hold against it.
+func (b *blamer) pair(side [2]int) (mine, theirs timeline.Owners) {
+	k, v, c := side[0], side[1], b.m.instances[side[0]].culprit
+	in := &b.m.instances[k]
+	mine, theirs = b.since[k][v], b.since[k][c]
+	fv, fc := b.from[k][v], b.from[k][c]
+	if !fv.cut && !fc.cut {
+		return mine, theirs
+	}
+	less := func(o *timeline.Owners, i int, to timeline.Time) {
+		early := b.own(in.members[i], timeline.Interval{Start: b.from[k][i].at, End: min(to, b.m.col(in.members[i]).Start)})
+		for w := range early {
+			o[w] -= early[w]
+		}
+	}
+	if fv.at < fc.at {
+		less(&mine, v, fc.at)
+	} else if fc.at < fv.at {
+		less(&theirs, c, fv.at)
+	}
+	return mine, theirs
+}
+
+// unseen gives how much of a piece of waiting of rank ri lies before the late rank's window, where nothing of it is known, and that rank's number.
+func (b *blamer) unseen(ri int, p waitPiece) (ns int64, num int) {
+	side, ok := b.late[[2]int{ri, p.col}]
+	if !ok {
+		return 0, -1
+	}
+	in := &b.m.instances[side[0]]
+	x := in.members[in.culprit]
+	r := b.m.job.Ranks[x.rank]
+	start := r.GPUs[b.m.col(x).GPU].Window.Start
+	return max(0, int64(min(start, p.End)-p.Start)), r.Process.Rank
+}
+
 // piece books a piece of waiting of rank ri, to the nanosecond.
 func (b *blamer) piece(ri int, p waitPiece, sum map[waitKey]int64) {
+	if ns, num := b.unseen(ri, p); ns > 0 {
+		sum[waitKey{num, timeline.UnknownOwner, timeline.SubNone, timeline.Measured}] += ns
+		if p.Start += timeline.Time(ns); p.Empty() {
+			return
+		}
+	}
 	w := b.weights(ri, p.col, 1)
 	var total int64
 	for _, x := range w {
@@ -800,7 +860,7 @@ func (b *blamer) weights(ri, col, depth int) []weight {
 	}
 	x := in.members[in.culprit]
 	num := b.m.job.Ranks[x.rank].Process.Rank
-	mine, theirs := &b.since[side[0]][side[1]], &b.since[side[0]][in.culprit]
+	mine, theirs := b.pair(side)
 	sum := map[waitKey]int64{}
 	for o := timeline.Owner(0); o < timeline.NOwners; o++ {
 		over := theirs[o] - mine[o]
@@ -834,6 +894,13 @@ func (b *blamer) passOn(x member, ns int64, depth, num int, sum map[waitKey]int6
 		q := waits[k]
 		if b.m.job.Ranks[x.rank].Collectives[q.col].Group == c.Group {
 			continue
+		}
+		if unseen, late := b.unseen(x.rank, q); unseen > 0 {
+			n := min(unseen, left)
+			parts = append(parts, weight{waitKey{late, timeline.UnknownOwner, timeline.SubNone, timeline.Measured}, n})
+			total += n
+			left -= n
+			q.Start += timeline.Time(unseen)
 		}
 		w := b.weights(x.rank, q.col, depth+1)
 		var of int64

@@ -377,3 +377,36 @@ func TestMeetQueuedBucket(t *testing.T) {
 		t.Errorf("waits %s\nwant  %s", got, want)
 	}
 }
+
+// The late rank's window begins after the others have waited for a while: what held it before is not known, whatever it does later, and the
+// others' time before is not held against it.
+func TestMeetLateWindow(t *testing.T) {
+	mk := func(r, begin, load int) string {
+		c := begin + load + 100
+		return fmt.Sprintf(`
+proc p rank=%d world=2 host=a
+p:main anno %dus..3000us ProfilerStep#1
+p:main op %dus..%dus aten::empty
+p:main anno %dus..%dus enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+p:main api %dus..%dus cudaLaunchKernel link=1
+p:gpu0/s7 kernel %dus..%dus sgemm link=1
+p:main api %dus..%dus cudaLaunchKernel link=2
+p:gpu0/s9 kernel %dus..2000us ncclDevKernel_AllReduce_Sum_f32_RING_LL link=2 coll=allreduce n=1000 dtype=Float group=0 size=2 ranks=[0,1] seq=1
+`, r, begin, begin, begin+1, begin, begin+load, begin+load, begin+load+5, begin+load+5, c, begin+load+6, begin+load+10, c+1)
+	}
+	// Rank 0 loads 10 us from 0 on and waits from 111; rank 1's step begins at 1000 and loads 60 us: it comes at 1161.
+	j := meet(t, rank(t, "rank0.json", mk(0, 0, 10)), rank(t, "rank1.json", mk(1, 1000, 60)))
+	var sum, unseen int64
+	for _, w := range j.Waits {
+		sum += w.DurNS
+		if w.Owner == timeline.UnknownOwner && w.Culprit == 1 {
+			unseen += w.DurNS
+		}
+		if w.Owner == timeline.HostDataloader && w.DurNS > 161_000 {
+			t.Errorf("the loader is charged for more than the late rank's window shows: %s", waits(j))
+		}
+	}
+	if sum != 1_050_000 || unseen != 889_000 {
+		t.Errorf("waits %s: sum %d, before the late rank's window %d", waits(j), sum, unseen)
+	}
+}
