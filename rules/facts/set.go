@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 
 	"gpureport/ingest/unit"
@@ -94,7 +95,27 @@ func (p *Pass) Set(d *Decl, sub int, v Value) {
 		p.Miss(d, sub, "the computed value was out of its legal range; report this as a bug")
 		return
 	}
+	v.Refs = p.inTables(v.Refs)
 	p.Facts.vals[sub][d.ID] = entry{v: v}
+}
+
+// inTables finds the table of each trace row whose file has several: row numbers count through all of them.
+func (p *Pass) inTables(refs []Ref) []Ref {
+	cloned := false
+	for i, ref := range refs {
+		if ref.Table != traceTable {
+			continue
+		}
+		for j := range p.Base.Sources {
+			if src := &p.Base.Sources[j]; src.Path == ref.Path && len(src.Tables) > 0 {
+				if !cloned {
+					refs, cloned = slices.Clone(refs), true
+				}
+				refs[i] = src.Ref(ref.Table, uint32(ref.Row))
+			}
+		}
+	}
+	return refs
 }
 
 // Miss says why subject sub has no value of d.
