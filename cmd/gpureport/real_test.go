@@ -40,7 +40,7 @@ var families = []family{
 	{"unknown", []timeline.Owner{timeline.UnknownOwner}},
 }
 
-var subWords = map[timeline.Sub]string{timeline.SubUncorrelated: "no launch call", timeline.SubLag: "launched long before it began", timeline.SubMissingEvents: "device events missing",
+var subWords = map[timeline.Sub]string{timeline.SubUncorrelated: "no launch call", timeline.SubLag: "launched long before it began", timeline.SubMissingEvents: "device events missing", timeline.SubNoOperators: "no operators were recorded",
 	timeline.SubNone: "nothing on the host explains it"}
 
 // fixtures/REAL.md: what the program says of every real trace, a line a GPU. Written by

@@ -78,6 +78,7 @@ const (
 	SubLag            // unknown: the launch returned long before the op began
 	SubMissingEvents  // unknown: device events are missing
 	SubPipelineBubble // peer-wait in send/recv
+	SubNoOperators    // unknown: neither operators nor CPU samples were recorded, so what the thread did between its calls is not known
 	SubRefill         // host.sync: launching again after a sync drained the queue
 	SubOther
 )

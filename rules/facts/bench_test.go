@@ -121,7 +121,7 @@ func steps(n int, dur float64, of func(i int) owned) timeline.GPULedger {
 
 // rank adds a process that drove the given ledger.
 func (b *bench) rank(number int, host string, l timeline.GPULedger) *timeline.Reduced {
-	r := &timeline.Reduced{Path: fmt.Sprintf("rank%d.json", number), Process: timeline.Process{Rank: number, Host: host}, GPUs: []timeline.GPULedger{l}}
+	r := &timeline.Reduced{Path: fmt.Sprintf("rank%d.json", number), Process: timeline.Process{Rank: number, Host: host}, GPUs: []timeline.GPULedger{l}, Rank: timeline.RankTables{Operators: true}}
 	if len(l.Steps) > 0 {
 		r.Steps = timeline.StepMarks{How: "ProfilerStep", Confidence: timeline.Measured}
 		for i, s := range l.Steps {

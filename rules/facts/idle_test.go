@@ -127,3 +127,16 @@ func TestHostCalls(t *testing.T) {
 		t.Errorf("refs %v", v.Refs)
 	}
 }
+
+// Python and CPU operators are not "0 %" where nobody recorded operators.
+func TestNoOperatorsRecorded(t *testing.T) {
+	b := newBench()
+	r := b.rank(0, "a", steps(4, 0.1, func(int) owned { return owned{timeline.HostLaunch: 0.02, timeline.UnknownOwner: 0.03} }))
+	r.Rank.Operators = false
+	g := b.derive(t)
+	g.missing("gpu0", gpuOwner[timeline.HostPython], "neither operators nor CPU samples")
+	g.missing("gpu0", gpuOwner[timeline.HostCPUOp], "neither operators nor CPU samples")
+	g.num("gpu0", gpuOwner[timeline.HostLaunch], 0.2)
+	r.Rank.Operators = true
+	b.derive(t).num("gpu0", gpuOwner[timeline.HostPython], 0)
+}

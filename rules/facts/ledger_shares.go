@@ -88,7 +88,7 @@ var (
 
 // LedgerShares asks who held each GPU's time: the owners of its ledger over its window, and the step and host times of its rank.
 // Peer-wait and transfer are inferred where a collective was split from one rank alone. Misses say that there is no trace, no step,
-// or no host time.
+// no host time, or, for Python and CPU operators, that no operators were recorded.
 var LedgerShares = &Deriver{
 	Name: "ledger-shares",
 	Gives: append(append([]*Decl{}, gpuOwner[:]...), gpuBusy, gpuWindow, gpuMissingEvents, gpuValidation, gpuCheckpoint,
@@ -115,6 +115,10 @@ func (p *Pass) ledgerOf(sub int, l *timeline.GPULedger, r *timeline.Reduced) {
 	refs, n := ownerRefs(l, r.Path)
 	for o := range gpuOwner {
 		owner := timeline.Owner(o)
+		if (owner == timeline.HostPython || owner == timeline.HostCPUOp) && !r.Rank.Operators && l.Owners[o] == 0 {
+			p.Miss(gpuOwner[o], sub, noOperators)
+			continue
+		}
 		v := Value{Num: float64(l.Owners[o]) / w, Cover: 1, Refs: refs[o], NRefs: n[o], Conf: timeline.Measured}
 		if owner == timeline.CommPeerWait || owner == timeline.CommTransfer {
 			v.Conf = splitConfidence(r)
@@ -207,6 +211,8 @@ func stepDurs(r *timeline.Reduced) []float64 {
 	}
 	return out
 }
+
+const noOperators = "neither operators nor CPU samples were recorded: what the host did between its calls is not known"
 
 const noSteps = "no steps were found in the trace"
 

@@ -47,12 +47,12 @@ func owned(g *timeline.GPULedger) string {
 
 func subName(s timeline.Sub) string {
 	return map[timeline.Sub]string{timeline.SubPageable: "pageable", timeline.SubPinned: "pinned", timeline.SubUncorrelated: "uncorrelated",
-		timeline.SubLag: "lag", timeline.SubMissingEvents: "missing", timeline.SubPipelineBubble: "bubble", timeline.SubRefill: "refill"}[s]
+		timeline.SubLag: "lag", timeline.SubMissingEvents: "missing", timeline.SubPipelineBubble: "bubble", timeline.SubRefill: "refill", timeline.SubNoOperators: "no operators"}[s]
 }
 
 // Every row of the table of gaps, and every owner that a single process can have. The first kernel runs 0..100 us and opens the gap.
 func TestGapOwners(t *testing.T) {
-	const head = "main api -20us..-10us cudaLaunchKernel link=1\ngpu0/s7 kernel 0us..100us sgemm link=1\n"
+	const head = "main op -40us..-39us aten::empty\nmain api -20us..-10us cudaLaunchKernel link=1\ngpu0/s7 kernel 0us..100us sgemm link=1\n"
 	for _, c := range []struct{ name, text, want string }{
 		{"row a: no launch call", "gpu0/s7 kernel 150us..200us sgemm link=9",
 			"compute 150µs, unknown 50µs [uncorrelated 50µs]"},
@@ -128,6 +128,23 @@ func TestGapOwners(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// That the launching thread had no operator says that it ran Python only where operators were recorded.
+func TestNoOperators(t *testing.T) {
+	text := "main api -20us..-10us cudaLaunchKernel link=1\ngpu0/s7 kernel 0us..100us sgemm link=1\n" +
+		"main anno 100us..190us my range\nmain api 190us..200us cudaLaunchKernel link=2\ngpu0/s7 kernel 202us..300us sgemm link=2\n"
+	red := reduce(t, text)[0]
+	if got, want := owned(&red.GPUs[0]), "compute 198µs, host.launch 12µs, unknown 90µs [no operators 90µs]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if !strings.Contains(strings.Join(red.Notes, " "), "neither operators nor CPU samples") {
+		t.Errorf("notes %q", red.Notes)
+	}
+	red = reduce(t, text+"main op 290us..295us aten::empty\n")[0]
+	if got, want := owned(&red.GPUs[0]), "compute 198µs, host.launch 12µs, host.python 90µs"; got != want || len(red.Notes) != 0 {
+		t.Errorf("got %s, want %s; notes %q", got, want, red.Notes)
 	}
 }
 
@@ -653,6 +670,7 @@ gpu0/s7 kernel 6us..10us sgemm link=4000000000
 main api 20us..25us cudaLaunchKernel link=3
 gpu0/s7 kernel 26us..30us sgemm link=3
 gpu0/s7 kernel 31us..32us sgemm link=77
+main op 40us..41us aten::empty
 `)[0]
 	if g := &red.GPUs[0]; owned(g) != "compute 9µs, gap.switch 1µs, host.launch 6µs, host.python 10µs" || g.Uncorrelated != 1 {
 		t.Errorf("%s, %d without launch", owned(g), g.Uncorrelated)

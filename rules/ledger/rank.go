@@ -893,6 +893,12 @@ func (r *reducer) notes() {
 		if launched := g.Ops - g.Uncorrelated; g.Late*100 > launched {
 			note("%d of %d device ops began before their launch call: the clocks of host and device do not agree", g.Late, launched)
 		}
+		for _, s := range g.Subs[timeline.UnknownOwner] {
+			if s.Sub == timeline.SubNoOperators && s.NS > 0 {
+				note("neither operators nor CPU samples were recorded: what the launching thread did between its calls is not known (%.1f %% of device %d's window)",
+					percent(s.NS, g), g.Device.Ordinal)
+			}
+		}
 		if g.Ops > 0 && g.Uncorrelated == g.Ops {
 			note("no device op of device %d has a launch call: gaps cannot be attributed", g.Device.Ordinal)
 		}

@@ -393,6 +393,10 @@ func (g *gapper) slice(a, b timeline.Time, v view, _ int) {
 	}
 	o, u := timeline.HostPython, timeline.SubNone
 	switch v.ev {
+	case evNone:
+		if !g.r.ops { // an operator may be what ran: that there is none says nothing
+			o, u = timeline.UnknownOwner, timeline.SubNoOperators
+		}
 	case evProfiler:
 		o = timeline.HostProfiler
 	case evCheckpoint:
