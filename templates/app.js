@@ -281,6 +281,7 @@ function drawLane(c, pen, lane, top, h, o = {}) {
 		} else if (lane.covers === 'instant') {
 			const r = [];
 			for (let i = i0; i < i1; i++) r.push(X(k.t[i]), at(k.v[i]));
+			pen.boxed += r.length / 2;
 			pen.dots(r, ink, k.odd ? 1.9 : 1.6);
 		} else {
 			const dashes = [], joins = [];
@@ -290,6 +291,7 @@ function drawLane(c, pen, lane, top, h, o = {}) {
 				if (!wide && i > 0 && Math.abs(startOf(i) - k.t[i - 1]) < Math.max(lane.w, 1e-9) * 0.25) joins.push(l, at(k.v[i - 1]), l, y);
 			}
 			pen.strokes(joins, ink, 1);
+			pen.boxed += dashes.length / 4;
 			pen.strokes(dashes, ink, lw);
 			if (wide && k.odd) for (let i = i0; i < i1; i++) {
 				const l = Math.max(x0, X(startOf(i))), e = Math.min(x1, X(k.t[i])), label = k.n + ': ' + sig(k.v[i]) + (lane.unit ? NB + lane.unit : '');

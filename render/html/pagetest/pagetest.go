@@ -57,6 +57,11 @@ func Start(t testing.TB) context.Context {
 		chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true), chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND"), chromedp.WSURLReadTimeout(time.Minute)}
 	ctx, stopAlloc := chromedp.NewExecAllocator(ctx, opts...)
 	t.Cleanup(stopAlloc)
+	ctx, closeAll := chromedp.NewContext(ctx) // pages are its tabs
+	t.Cleanup(closeAll)
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatal(err)
+	}
 	return ctx
 }
 
