@@ -59,7 +59,7 @@ func (r *reader) kernels() error {
 		}
 	}
 	columns := append(append([]string{}, deviceColumns...), name, "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "graphNodeId")
-	return r.db.scan(tKernel, columns, func(w *row) {
+	return r.db.scanNumbers(tKernel, columns, func(w *row) {
 		s, ok := r.deviceSpan(tKernel, w, timeline.KindKernel)
 		if !ok {
 			return
@@ -87,7 +87,7 @@ func (r *reader) kernels() error {
 // graphTraces reads graph launches that were recorded as a whole; their kernels are in no table.
 func (r *reader) graphTraces() error {
 	n := int64(0)
-	err := r.db.scan(tGraph, append(append([]string{}, deviceColumns...), "graphId"), func(w *row) {
+	err := r.db.scanNumbers(tGraph, append(append([]string{}, deviceColumns...), "graphId"), func(w *row) {
 		s, ok := r.deviceSpan(tGraph, w, timeline.KindKernel)
 		if !ok {
 			return
@@ -115,7 +115,7 @@ type copyKind struct {
 }
 
 func (r *reader) memcpys() error {
-	return r.db.scan(tMemcpy, append(append([]string{}, deviceColumns...), "bytes", "copyKind", "srcKind", "dstKind"), func(w *row) {
+	return r.db.scanNumbers(tMemcpy, append(append([]string{}, deviceColumns...), "bytes", "copyKind", "srcKind", "dstKind"), func(w *row) {
 		s, ok := r.deviceSpan(tMemcpy, w, timeline.KindMemcpy)
 		if !ok {
 			return
@@ -167,7 +167,7 @@ func (r *reader) newCopy(key [3]int64) copyKind {
 }
 
 func (r *reader) memsets() error {
-	return r.db.scan(tMemset, append(append([]string{}, deviceColumns...), "bytes", "memKind"), func(w *row) {
+	return r.db.scanNumbers(tMemset, append(append([]string{}, deviceColumns...), "bytes", "memKind"), func(w *row) {
 		s, ok := r.deviceSpan(tMemset, w, timeline.KindMemset)
 		if !ok {
 			return
@@ -184,7 +184,7 @@ func (r *reader) memsets() error {
 
 // syncs reads the device's view of waits.
 func (r *reader) syncs() error {
-	return r.db.scan(tSync, append(append([]string{}, deviceColumns...), "syncType"), func(w *row) {
+	return r.db.scanNumbers(tSync, append(append([]string{}, deviceColumns...), "syncType"), func(w *row) {
 		s, ok := r.deviceSpan(tSync, w, timeline.KindSync)
 		if !ok {
 			return

@@ -14,8 +14,8 @@ import (
 	"gpureport/ingest/timeline"
 )
 
-// fill adds n kernels with their calls to the base of modern.sql's first process, and n ranges.
-func fill(t testing.TB, path string, n int) {
+// fill adds n kernels with their calls to the first process of modern.sql, and n ranges around them if wanted.
+func fill(t testing.TB, path string, n int, ranges bool) {
 	t.Helper()
 	conn, err := sqlite3.Open(path)
 	if err != nil {
@@ -32,7 +32,9 @@ func fill(t testing.TB, path string, n int) {
 	series := fmt.Sprintf("WITH RECURSIVE k(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM k WHERE i<%d-1) ", n)
 	exec(series + `INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT 30000000+i*10000, 30000000+i*10000+4000, 0, (1<<56)|(1001<<24)|1001, 1000+i, 3, 0, 0 FROM k`)
 	exec(series + `INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT 30005000+i*10000, 30005000+i*10000+6000, 0, 1, 0, 7, 1000+i, (1<<56)|(1001<<24), 1, 2, 2, 1, 32, 16, 1, 1, 128, 1, 1, NULL FROM k`)
-	exec(series + `INSERT INTO NVTX_EVENTS(start,end,eventType,text,globalTid) SELECT 30000000+i*10000, 30000000+i*10000+9000, 59, 'layer '||(i%50), (1<<56)|(1001<<24)|1001 FROM k`)
+	if ranges {
+		exec(series + `INSERT INTO NVTX_EVENTS(start,end,eventType,text,globalTid) SELECT 30000000+i*10000, 30000000+i*10000+9000, 59, 'layer '||(i%50), (1<<56)|(1001<<24)|1001 FROM k`)
+	}
 	exec("UPDATE ANALYSIS_DETAILS SET duration = max(duration, 40000000+" + fmt.Sprint(n) + "*10000)")
 	exec("COMMIT")
 }
@@ -43,7 +45,7 @@ const pageSize = 1024
 func sample(t testing.TB) []byte {
 	t.Helper()
 	path := buildPages(t, pageSize, []string{"modern.sql"}, "UPDATE StringIds SET value='void long_kernel<"+strings.Repeat("int, ", 1000)+">()' WHERE id=1")
-	fill(t, path, 1500)
+	fill(t, path, 1500, true)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -155,13 +155,18 @@ func (d *db) query(sql string, f func(*sqlite3.Stmt)) (err error) {
 
 // row is the current row of a scan. Columns are counted as they were asked for; one that the table lacks is NULL.
 type row struct {
-	s  *sqlite3.Stmt
-	id uint64
-	n  uint32 // row number among all tables
+	s    *sqlite3.Stmt // nil: v and null have the numbers
+	v    []int64
+	null uint64 // bit i: column i is no number
+	id   uint64
+	n    uint32 // row number among all tables
 }
 
 // int gives column i; not ok for NULL, text that is no number, and a BLOB.
 func (r *row) int(i int) (int64, bool) {
+	if r.s == nil {
+		return r.v[i], r.null>>i&1 == 0
+	}
 	v := r.s.ColumnInt64(i + 1)
 	if v != 0 {
 		return v, true
@@ -182,7 +187,12 @@ func (r *row) isZero(i int) bool {
 }
 
 // num gives column i, and 0 for what is no number.
-func (r *row) num(i int) int64 { return r.s.ColumnInt64(i + 1) }
+func (r *row) num(i int) int64 {
+	if r.s == nil {
+		return r.v[i]
+	}
+	return r.s.ColumnInt64(i + 1)
+}
 
 // raw gives the text of column i until the next row; nil for NULL.
 func (r *row) raw(i int) []byte { return r.s.ColumnRawText(i + 1) }
@@ -236,6 +246,80 @@ func (d *db) scan(name string, columns []string, f func(r *row)) error {
 		d.in.Report("nsys/damaged-table", timeline.DataLoss, uint64(max(after, 0)), "%s: %s: rows after %s up to rowid %d are lost; copy the file again", t.name, plain(err), first, next)
 		after = next
 	}
+}
+
+// block is a stretch of rows of numbers.
+type block struct {
+	v    []int64 // row after row
+	null []uint64
+	id   []uint64
+	n    []uint32
+}
+
+const (
+	blockRows  = 1024
+	blockCount = 4
+)
+
+// scanNumbers is scan for columns of numbers: the rows are read ahead in a goroutine of their own.
+func (d *db) scanNumbers(name string, columns []string, f func(r *row)) error {
+	if d.tables[name] == nil {
+		return nil
+	}
+	k := len(columns)
+	full, free, stop := make(chan *block, blockCount), make(chan *block, blockCount), make(chan struct{})
+	for range blockCount {
+		free <- &block{v: make([]int64, 0, k*blockRows), null: make([]uint64, 0, blockRows), id: make([]uint64, 0, blockRows), n: make([]uint32, 0, blockRows)}
+	}
+	var err error
+	go func() {
+		defer close(full)
+		var b *block
+		send := func() {
+			select {
+			case full <- b:
+			case <-stop:
+			}
+			b = nil
+		}
+		err = d.scan(name, columns, func(r *row) {
+			if b == nil {
+				select {
+				case b = <-free:
+				case <-stop:
+					return // the consumer broke down: only the end is waited for
+				}
+				b.v, b.null, b.id, b.n = b.v[:0], b.null[:0], b.id[:0], b.n[:0]
+			}
+			null := uint64(0)
+			for i := range k {
+				v := r.s.ColumnInt64(i + 1)
+				if v == 0 && !r.isZero(i) {
+					null |= 1 << i
+				}
+				b.v = append(b.v, v)
+			}
+			b.null, b.id, b.n = append(b.null, null), append(b.id, r.id), append(b.n, r.n)
+			if len(b.n) == blockRows {
+				send()
+			}
+		})
+		if b != nil {
+			send()
+		}
+	}()
+	defer func() {
+		close(stop)
+		for range full { // the connection is the goroutine's until it ends
+		}
+	}()
+	for b := range full {
+		for i := range b.n {
+			f(&row{v: b.v[i*k : (i+1)*k : (i+1)*k], null: b.null[i], id: b.id[i], n: b.n[i]})
+		}
+		free <- b
+	}
+	return err
 }
 
 // plain takes the driver's name off an error.

@@ -104,7 +104,7 @@ func (r *reader) gpuMetrics() error {
 		return err
 	}
 	lost := int64(0)
-	err = r.db.scan(tMetrics, []string{"timestamp", "typeId", "metricId", "value"}, func(w *row) {
+	err = r.db.scanNumbers(tMetrics, []string{"timestamp", "typeId", "metricId", "value"}, func(w *row) {
 		g := of[metricKey{w.num(1), w.num(2)}]
 		if g == nil {
 			return

@@ -293,7 +293,7 @@ func (r *reader) runtime() error { return r.hostCalls(tRuntime, timeline.KindAPI
 
 // hostCalls reads a table of calls on threads.
 func (r *reader) hostCalls(table string, kind timeline.SpanKind, names *idNames, form func(string) string) error {
-	return r.db.scan(table, []string{"start", "end", "globalTid", "nameId", "correlationId"}, func(w *row) {
+	return r.db.scanNumbers(table, []string{"start", "end", "globalTid", "nameId", "correlationId"}, func(w *row) {
 		start, end, open, ok := r.times(table, w)
 		if !ok {
 			return
