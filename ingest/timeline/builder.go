@@ -322,22 +322,27 @@ func (b *Builder) order() []uint32 {
 		}
 		return cmp.Or(cmp.Compare(end(y.i), end(x.i)), cmp.Compare(row(x.i), row(y.i)), cmp.Compare(x.i, y.i))
 	}
+	start := func(i uint32) Time { return b.chunks[i>>chunkBits].Start[i&chunkMask] }
 	var keys []key
 	at := 0
 	for _, n := range count {
 		part := order[at : at+n]
 		at += n
-		keys = keys[:0]
-		sorted := true
+		last, sorted := key{}, true
 		for j, i := range part {
-			k := key{b.chunks[i>>chunkBits].Start[i&chunkMask], i}
-			if j > 0 && sorted && less(keys[j-1], k) > 0 {
+			k := key{start(i), i}
+			if j > 0 && (k.start < last.start || k.start == last.start && less(last, k) > 0) {
 				sorted = false
+				break
 			}
-			keys = append(keys, k)
+			last = k
 		}
 		if sorted {
 			continue
+		}
+		keys = keys[:0]
+		for _, i := range part {
+			keys = append(keys, key{start(i), i})
 		}
 		slices.SortFunc(keys, less)
 		for j, k := range keys {
