@@ -323,24 +323,34 @@ func (b *Builder) order() []uint32 {
 		return cmp.Or(cmp.Compare(end(y.i), end(x.i)), cmp.Compare(row(x.i), row(y.i)), cmp.Compare(x.i, y.i))
 	}
 	start := func(i uint32) Time { return b.chunks[i>>chunkBits].Start[i&chunkMask] }
+	after := func(x, y uint32) bool { // x comes after y
+		if sx, sy := start(x), start(y); sx != sy {
+			return sx > sy
+		}
+		return less(key{0, x}, key{0, y}) > 0
+	}
 	var keys []key
+	var room []uint32
+	var runs []int
 	at := 0
 	for _, n := range count {
 		part := order[at : at+n]
 		at += n
-		last, sorted := key{}, true
-		for j, i := range part {
-			k := key{start(i), i}
-			if j > 0 && (k.start < last.start || k.start == last.start && less(last, k) > 0) {
-				sorted = false
-				break
+		// Files often hold a track as a few tables or stretches that are each in order.
+		runs = append(runs[:0], 0)
+		for j := 1; j < len(part) && len(runs) <= maxRuns; j++ {
+			if after(part[j-1], part[j]) {
+				runs = append(runs, j)
 			}
-			last = k
 		}
-		if sorted {
+		if len(runs) <= maxRuns {
+			if len(runs) > 1 {
+				room = slices.Grow(room[:0], n)[:n]
+				mergeRuns(part, room, append(runs, n), after)
+			}
 			continue
 		}
-		keys = keys[:0]
+		keys = slices.Grow(keys[:0], n)
 		for _, i := range part {
 			keys = append(keys, key{start(i), i})
 		}
@@ -350,6 +360,37 @@ func (b *Builder) order() []uint32 {
 		}
 	}
 	return order
+}
+
+// maxRuns is how many runs of a track are merged; more are sorted.
+const maxRuns = 32
+
+// mergeRuns sorts part, which consists of sorted runs that end at bounds[1:], with room of the same length.
+func mergeRuns(part, room []uint32, bounds []int, after func(x, y uint32) bool) {
+	from, to := part, room
+	for len(bounds) > 2 {
+		next := bounds[:1]
+		for k := 0; k+1 < len(bounds); k += 2 {
+			lo, mid := bounds[k], bounds[k+1]
+			hi := bounds[min(k+2, len(bounds)-1)]
+			i, j := lo, mid
+			for o := lo; o < hi; o++ {
+				if j >= hi || i < mid && !after(from[i], from[j]) {
+					to[o] = from[i]
+					i++
+				} else {
+					to[o] = from[j]
+					j++
+				}
+			}
+			next = append(next, hi)
+		}
+		bounds = next
+		from, to = to, from
+	}
+	if &from[0] != &part[0] {
+		copy(part, from)
+	}
 }
 
 func gather[T any](chunks []*SpanChunk, order []uint32, col func(*SpanChunk) *[]T) []T {
