@@ -21,6 +21,9 @@ const (
 		`on_trace_ready=tensorboard_trace_handler("trace"), experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)) and prof.step() each step`
 )
 
+// exportNsys turns the report that nsys keeps beside its other exports into one that is read.
+const exportNsys = "nsys export --type sqlite -o run.sqlite run.nsys-rep"
+
 func unread(name, doc, convert string, recognise func(h ingest.Head) bool) ingest.Format {
 	return ingest.Format{Name: name, Doc: doc, Convert: convert, Recognise: recognise}
 }
@@ -33,10 +36,10 @@ var (
 	sqlite = unread("sqlite", "an SQLite database that is not from Nsight Systems", recordTrace, func(h ingest.Head) bool {
 		return isSQLite(h) && !isNsys(h) && !has(h.Raw, "CUPTI_ACTIVITY_KIND_")
 	})
-	nsysRep = unread("nsys-rep", "an Nsight Systems report", recordTrace, func(h ingest.Head) bool {
+	nsysRep = unread("nsys-rep", "an Nsight Systems report", exportNsys, func(h ingest.Head) bool {
 		return bytes.HasPrefix(h.Raw, []byte("NVIDIA Tegra Profiler Report"))
 	})
-	nsysJSON = unread("nsys-json", "an Nsight Systems JSON export", recordTrace, func(h ingest.Head) bool {
+	nsysJSON = unread("nsys-json", "an Nsight Systems JSON export", exportNsys, func(h ingest.Head) bool {
 		t := skipSpace(h.Text)
 		line, _, _ := bytes.Cut(t, []byte("\n"))
 		if bytes.HasPrefix(t, []byte(`{"data":[`)) || bytes.HasPrefix(t, []byte(`{"data": [`)) {
@@ -44,7 +47,7 @@ var (
 		}
 		return len(t) > 0 && t[0] == '{' && has(line, `"Type":`) && (has(t, "CudaEvent") || has(t, "TraceProcessEvent") || has(t, "NvtxEvent"))
 	})
-	nsysStats = unread("nsys-stats", "tables of nsys stats", recordTrace, func(h ingest.Head) bool {
+	nsysStats = unread("nsys-stats", "tables of nsys stats", exportNsys, func(h ingest.Head) bool {
 		for i, line := range firstLines(h.Text, 30) {
 			if i == 0 && nsysHeader.MatchString(line) {
 				return true
@@ -55,13 +58,13 @@ var (
 		}
 		return false
 	})
-	hdf5 = unread("nsys-hdf", "an HDF5 file, as nsys export writes one", recordTrace, func(h ingest.Head) bool {
+	hdf5 = unread("nsys-hdf", "an HDF5 file, as nsys export writes one", exportNsys, func(h ingest.Head) bool {
 		return bytes.HasPrefix(h.Raw, []byte("\x89HDF\r\n\x1a\n"))
 	})
-	parquet = unread("parquet", "a Parquet file, as nsys recipes write them", recordTrace, func(h ingest.Head) bool {
+	parquet = unread("parquet", "a Parquet file, as nsys recipes write them", exportNsys, func(h ingest.Head) bool {
 		return bytes.HasPrefix(h.Raw, []byte("PAR1"))
 	})
-	arrow = unread("arrow", "an Arrow file, as nsys export writes one", recordTrace, func(h ingest.Head) bool {
+	arrow = unread("arrow", "an Arrow file, as nsys export writes one", exportNsys, func(h ingest.Head) bool {
 		return bytes.HasPrefix(h.Raw, []byte("ARROW1"))
 	})
 	memorySnapshot = unread("torch-memory-snapshot", "a pickle, such as a PyTorch memory snapshot", recordTrace, func(h ingest.Head) bool {
