@@ -451,3 +451,26 @@ func listing(t *testing.T, dir string) string {
 	}
 	return out.String()
 }
+
+// Metrics belong to the GPU of their number only where the file's two ways of counting agree on it; an odd clock is mended.
+func TestMetricsOfWhichGPU(t *testing.T) {
+	swapped := mustRead(t, build(t, []string{"modern.sql"}, "UPDATE TARGET_INFO_GPU SET pwGpuId = 1 - id"))
+	for _, s := range swapped.Series {
+		if d := swapped.Devices[swapped.Tracks[s.Track].Device]; d.UUID != "" || d.Name != "" {
+			t.Errorf("%s is given to %+v, though the numbers disagree", s.Metric.Name, d)
+		}
+	}
+	if !strings.Contains(problems(swapped), "nsys/metric-gpu") {
+		t.Error(problems(swapped))
+	}
+	long := mustRead(t, build(t, []string{"modern.sql"}, "UPDATE ANALYSIS_DETAILS SET duration = 3600000000000",
+		"WITH RECURSIVE k(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM k WHERE i<20000) INSERT INTO GPU_METRICS SELECT 100000000+i*1000000, 72057594037927936, 1, i%100 FROM k"))
+	for _, s := range long.Series {
+		if w := s.Metric.Window; w != 80*time.Millisecond {
+			t.Errorf("windows of %v in an hour's capture", w)
+		}
+		if s.Metric.Name == "sm_active_frac" && len(s.At) > 300 {
+			t.Errorf("%d readings of 20 s", len(s.At))
+		}
+	}
+}
