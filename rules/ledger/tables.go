@@ -36,6 +36,7 @@ type Tables struct {
 	annoNot   []string
 	loadAnno  []string
 	loadFrm   []string
+	inStep    []string
 	multi     []string
 	single    []string
 	marks     []string
@@ -629,6 +630,7 @@ func (l *loader) annotations(t *Tables) {
 			Multi       []string `yaml:"multi"`
 			Single      []string `yaml:"single"`
 		} `yaml:"loader"`
+		Inside    []string `yaml:"inside_step"`
 		Marks     []string `yaml:"marks"`
 		Step      []string `yaml:"step"`
 		StepWords []string `yaml:"step_words"`
@@ -642,6 +644,7 @@ func (l *loader) annotations(t *Tables) {
 	}
 	t.annoNot = lower(raw.Not)
 	t.loadAnno, t.loadFrm = lower(raw.Loader.Annotations), lower(raw.Loader.Frames)
+	t.inStep = lower(raw.Inside)
 	t.multi, t.single = lower(raw.Loader.Multi), lower(raw.Loader.Single)
 	t.marks, t.step, t.optim = lower(raw.Marks), lower(raw.Step), lower(raw.Optimizer)
 	for _, w := range raw.StepWords {
