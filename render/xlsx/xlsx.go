@@ -50,7 +50,15 @@ type sheet struct {
 	rows    [][]any // nil is an empty cell
 	chart   func(f *excelize.File, s *sheet) error
 	special map[int]string // column -> "outcome" or "severity"
+	none    string         // what the one row says when there is none
 }
+
+// formats of numbers; exactly none is a bare 0.
+const (
+	countFormat = "#,##0"
+	msFormat    = "#,##0.000;-#,##0.000;0"
+	shareFormat = "0.0%"
+)
 
 type styles struct{ head, text, wrap, count, ms, share, secs, number, code int }
 
@@ -77,7 +85,13 @@ func Write(w io.Writer, r *render.Report) error {
 			return fmt.Errorf("workbook: sheet %s: %w", s.name, err)
 		}
 	}
+	if err := onPaper(f, "Summary", false); err != nil {
+		return fmt.Errorf("workbook: sheet Summary: %w", err)
+	}
 	for _, s := range sheets {
+		if err := onPaper(f, s.name, true); err != nil {
+			return fmt.Errorf("workbook: sheet %s: %w", s.name, err)
+		}
 		if err := s.write(f, st); err != nil {
 			return fmt.Errorf("workbook: sheet %s: %w", s.name, err)
 		}
@@ -89,6 +103,21 @@ func Write(w io.Writer, r *render.Report) error {
 	return writeSorted(w, f)
 }
 
+// onPaper prints a sheet across, all columns on one page, the heading on each.
+func onPaper(f *excelize.File, sheet string, headed bool) error {
+	across, a4, one, any := "landscape", 9, 1, 0
+	if err := f.SetSheetProps(sheet, &excelize.SheetPropsOptions{FitToPage: ptr(true)}); err != nil {
+		return err
+	}
+	if err := f.SetPageLayout(sheet, &excelize.PageLayoutOptions{Orientation: &across, Size: &a4, FitToWidth: &one, FitToHeight: &any}); err != nil {
+		return err
+	}
+	if !headed {
+		return nil
+	}
+	return f.SetDefinedName(&excelize.DefinedName{Name: "_xlnm.Print_Titles", RefersTo: sheet + "!$1:$1", Scope: sheet})
+}
+
 func makeStyles(f *excelize.File) (st styles, err error) {
 	mk := func(s *excelize.Style) int {
 		if err != nil {
@@ -98,16 +127,16 @@ func makeStyles(f *excelize.File) (st styles, err error) {
 		id, err = f.NewStyle(s)
 		return id
 	}
-	top := &excelize.Alignment{Vertical: "top"}
+	top := &excelize.Alignment{Horizontal: "left", Vertical: "top", Indent: 1}
 	num := func(f string) *excelize.Style {
 		return &excelize.Style{CustomNumFmt: &f, Alignment: &excelize.Alignment{Horizontal: "right", Vertical: "top"}}
 	}
 	st.head = mk(&excelize.Style{Font: &excelize.Font{Bold: true, Color: "FFFFFF", Family: "Calibri", Size: 11}, Fill: excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{"2F3844"}},
-		Alignment: &excelize.Alignment{WrapText: true, Vertical: "bottom"}})
+		Alignment: &excelize.Alignment{WrapText: true, Horizontal: "left", Vertical: "bottom", Indent: 1}})
 	st.text = mk(&excelize.Style{Alignment: top})
-	st.wrap = mk(&excelize.Style{Alignment: &excelize.Alignment{WrapText: true, Vertical: "top"}})
-	st.count, st.ms, st.share, st.secs, st.number = mk(num("#,##0")), mk(num("#,##0.000")), mk(num("0.0%")), mk(num("#,##0.000")), mk(num("#,##0.###"))
-	st.code = mk(&excelize.Style{Font: &excelize.Font{Family: "Consolas", Size: 10}, Alignment: &excelize.Alignment{WrapText: true, Vertical: "top"}})
+	st.wrap = mk(&excelize.Style{Alignment: &excelize.Alignment{WrapText: true, Horizontal: "left", Vertical: "top", Indent: 1}})
+	st.count, st.ms, st.share, st.secs, st.number = mk(num(countFormat)), mk(num(msFormat)), mk(num(shareFormat)), mk(num(msFormat)), mk(num("#,##0.###"))
+	st.code = mk(&excelize.Style{Font: &excelize.Font{Family: "Consolas", Size: 10}, Alignment: &excelize.Alignment{WrapText: true, Horizontal: "left", Vertical: "top", Indent: 1}})
 	return st, err
 }
 
@@ -119,12 +148,17 @@ func (s *sheet) write(f *excelize.File, st styles) error {
 	if len(s.rows) > maxRows {
 		s.rows = s.rows[:maxRows]
 	}
+	drawn := len(s.rows) > 0
+	if !drawn { // a table needs a row
+		s.rows = [][]any{make([]any, len(s.columns))}
+		s.rows[0][0] = s.none
+	}
 	last := len(s.rows) + 1
 	// Conditional formats and charts go before the first streamed row, or they are lost.
 	if err := s.formats(f, last); err != nil {
 		return err
 	}
-	if s.chart != nil && len(s.rows) > 0 {
+	if s.chart != nil && drawn {
 		if err := s.chart(f, s); err != nil {
 			return err
 		}
@@ -133,8 +167,10 @@ func (s *sheet) write(f *excelize.File, st styles) error {
 	if err != nil {
 		return err
 	}
+	widths := make([]float64, len(s.columns))
 	for i, c := range s.columns {
-		if err := sw.SetColWidth(i+1, i+1, s.width(i, c)); err != nil {
+		widths[i] = s.width(i, c)
+		if err := sw.SetColWidth(i+1, i+1, widths[i]); err != nil {
 			return err
 		}
 	}
@@ -146,28 +182,70 @@ func (s *sheet) write(f *excelize.File, st styles) error {
 		return err
 	}
 	head := make([]any, len(s.columns))
+	lines := 2
 	for i, c := range s.columns {
 		head[i] = excelize.Cell{StyleID: st.head, Value: c.title}
+		lines = max(lines, wrappedLines(c.title, widths[i]-4)) // the filter's button takes its part
 	}
-	if err := sw.SetRow("A1", head, excelize.RowOpts{Height: 32}); err != nil {
+	if err := sw.SetRow("A1", head, excelize.RowOpts{Height: float64(lines)*lineHeight + 2}); err != nil {
 		return err
 	}
 	vals := make([]any, len(s.columns))
 	for r, row := range s.rows {
-		for i := range s.columns {
-			vals[i] = value(row[i], st.of(s.columns[i].kind))
+		lines := 1
+		for i, c := range s.columns {
+			vals[i] = value(row[i], st.of(c.kind))
+			if t, ok := row[i].(string); ok && (c.kind == wrapped || c.kind == code) && drawn {
+				fit := 1.1 // most letters are narrower than the digit a width counts
+				if c.kind == code {
+					fit = 0.92
+				}
+				lines = max(lines, wrappedLines(t, (widths[i]-2)*fit))
+			}
 		}
-		if err := sw.SetRow(cell(1, r+2), vals); err != nil {
+		var opts []excelize.RowOpts
+		if lines > 1 {
+			opts = []excelize.RowOpts{{Height: float64(min(lines, maxLines)) * lineHeight}}
+		}
+		if err := sw.SetRow(cell(1, r+2), vals, opts...); err != nil {
 			return err
 		}
 	}
-	if len(s.rows) > 0 { // a table needs a row
-		off := false
-		if err := sw.AddTable(&excelize.Table{Range: "A1:" + cell(len(s.columns), last), Name: s.table, StyleName: "TableStyleLight1", ShowRowStripes: &off}); err != nil {
-			return err
-		}
+	off := false
+	if err := sw.AddTable(&excelize.Table{Range: "A1:" + cell(len(s.columns), last), Name: s.table, StyleName: "TableStyleLight1", ShowRowStripes: &off}); err != nil {
+		return err
 	}
 	return sw.Flush()
+}
+
+const (
+	lineHeight = 15 // points
+	maxLines   = 16 // of a row; longer text is in the cell all the same
+)
+
+// wrappedLines is how many lines a text takes in a column of that many characters.
+func wrappedLines(s string, width float64) int {
+	w, n := max(int(width), 4), 0
+	for line := range strings.SplitSeq(s, "\n") {
+		n++
+		used := 0
+		for word := range strings.FieldsSeq(line) {
+			k := utf8.RuneCountInString(word)
+			if used > 0 && used+1+k > w {
+				n++
+				used = 0
+			}
+			if used > 0 {
+				used++
+			}
+			used += k
+			for used > w { // a word longer than the line
+				n++
+				used -= w
+			}
+		}
+	}
+	return n
 }
 
 // value makes a cell that no spreadsheet runs: text is typed text, numbers are finite.
@@ -207,26 +285,44 @@ func safe(s string) string {
 }
 
 func (s *sheet) width(i int, c column) float64 {
-	if c.width > 0 {
+	if c.width > 0 && s.filled(i) {
 		return c.width
 	}
 	w := 8
 	for _, word := range strings.Fields(c.title) {
-		w = max(w, len(word)+3)
+		w = max(w, utf8.RuneCountInString(word)+5)
 	}
-	w = max(w, len(c.title)/2+4)
+	w = max(w, utf8.RuneCountInString(c.title)/2+6)
 	for k, row := range s.rows {
 		if k == 400 {
 			break
 		}
 		switch v := row[i].(type) {
 		case string:
-			w = max(w, utf8.RuneCountInString(v)+2)
+			if k == 0 && v == s.none {
+				continue
+			}
+			w = max(w, utf8.RuneCountInString(v)+3)
 		case float64, int64, int:
-			w = max(w, len(fmt.Sprintf("%.3f", toFloat(v)))+4)
+			digits := fmt.Sprintf("%.0f", toFloat(v))
+			n := len(digits) + (len(digits)-1)/3
+			if c.kind != count {
+				n += 4
+			}
+			w = max(w, n+2)
 		}
 	}
 	return float64(min(w, 60))
+}
+
+// filled reports whether a column has anything in it.
+func (s *sheet) filled(i int) bool {
+	for _, row := range s.rows {
+		if row[i] != nil && row[i] != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func toFloat(v any) float64 {
@@ -253,7 +349,11 @@ func (s *sheet) formats(f *excelize.File, last int) error {
 	for i, c := range s.columns {
 		rng := cell(i+1, 2) + ":" + cell(i+1, last)
 		if c.bar {
-			if err := f.SetConditionalFormat(s.name, rng, []excelize.ConditionalFormatOptions{{Type: "data_bar", Criteria: "=", MinType: "num", MinValue: "0", MaxType: "max", BarColor: "#C3CAD3", BarSolid: true}}); err != nil {
+			bar := excelize.ConditionalFormatOptions{Type: "data_bar", Criteria: "=", MinType: "num", MinValue: "0", MaxType: "max", BarColor: "#C3CAD3", BarSolid: true}
+			if c.kind == share { // a bar of a share is out of the whole
+				bar.MaxType, bar.MaxValue = "num", "1"
+			}
+			if err := f.SetConditionalFormat(s.name, rng, []excelize.ConditionalFormatOptions{bar}); err != nil {
 				return err
 			}
 		}

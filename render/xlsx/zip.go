@@ -142,7 +142,7 @@ func chart(xml string) string {
 
 var xOfScatter = regexp.MustCompile(`<xVal><strRef>(<f>[^<]*</f>)</strRef></xVal>`)
 
-var dataBar = regexp.MustCompile(`<conditionalFormatting sqref="([A-Z0-9:]+)"><cfRule type="dataBar".*?<x14:id>(\{[-0-9A-F]+\})</x14:id>`)
+var dataBar = regexp.MustCompile(`<conditionalFormatting sqref="([A-Z0-9:]+)"><cfRule type="dataBar".*?<cfvo type="(num" val="1|max)"></cfvo><color.*?<x14:id>(\{[-0-9A-F]+\})</x14:id>`)
 
 // solidBars ends a streamed sheet with the second half of its data bars, which the library's streams leave out: without it a bar fades
 // and a zero has one.
@@ -172,8 +172,12 @@ func solidBars(dst io.Writer, src io.Reader) error {
 		var b strings.Builder
 		b.WriteString(body + `<extLst><ext uri="{78C0D931-6437-407d-A8EE-F0AAD7539E65}" xmlns:x14="http://schemas.microsoft.com/office/spreadsheetml/2009/9/main"><x14:conditionalFormattings>`)
 		for _, r := range rules {
-			b.WriteString(`<x14:conditionalFormatting xmlns:xm="http://schemas.microsoft.com/office/excel/2006/main"><x14:cfRule type="dataBar" id="` + r[2] +
-				`"><x14:dataBar minLength="0" maxLength="100" gradient="0"><x14:cfvo type="num"><xm:f>0</xm:f></x14:cfvo><x14:cfvo type="max"></x14:cfvo></x14:dataBar></x14:cfRule><xm:sqref>` +
+			most := `<x14:cfvo type="max"></x14:cfvo>`
+			if r[2] != "max" {
+				most = `<x14:cfvo type="num"><xm:f>1</xm:f></x14:cfvo>`
+			}
+			b.WriteString(`<x14:conditionalFormatting xmlns:xm="http://schemas.microsoft.com/office/excel/2006/main"><x14:cfRule type="dataBar" id="` + r[3] +
+				`"><x14:dataBar minLength="0" maxLength="100" gradient="0"><x14:cfvo type="num"><xm:f>0</xm:f></x14:cfvo>` + most + `</x14:dataBar></x14:cfRule><xm:sqref>` +
 				r[1] + `</xm:sqref></x14:conditionalFormatting>`)
 		}
 		b.WriteString(`</x14:conditionalFormattings></ext></extLst></worksheet>`)
