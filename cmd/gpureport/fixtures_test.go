@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpureport/fixtures/sim"
 	"gpureport/render"
 )
 
@@ -62,7 +63,7 @@ func TestFixtures(t *testing.T) {
 			if err := json.Unmarshal(b, &want); err != nil {
 				t.Fatal(err)
 			}
-			rep, _ := analyzed(t, "--title", name, filepath.Join(fixtures, name, "in"))
+			rep, _ := analyzed(t, "--title", name, inputFolder(t, name))
 			ledgersClose(t, rep)
 			checkVerdict(t, rep, &want)
 			checkFindings(t, rep, &want)
@@ -70,6 +71,28 @@ func TestFixtures(t *testing.T) {
 			golden(t, filepath.Join(fixtures, name, "want", "report.json"), reduced(t, rep, name == "hostile"), name)
 		})
 	}
+}
+
+// inputFolder is the in/ of an incident; where that holds SQL text, a folder with the databases it makes.
+func inputFolder(t testing.TB, name string) string {
+	t.Helper()
+	in := filepath.Join(fixtures, name, "in")
+	texts, err := filepath.Glob(filepath.Join(in, "*.sql.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(texts) == 0 {
+		return in
+	}
+	dir := t.TempDir()
+	for _, p := range texts {
+		sql, err := sim.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		database(t, filepath.Join(dir, strings.TrimSuffix(filepath.Base(p), ".sql.gz")+".sqlite"), string(sql))
+	}
+	return dir
 }
 
 func checkVerdict(t *testing.T, rep *render.Report, want *truth) {

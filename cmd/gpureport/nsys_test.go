@@ -72,10 +72,8 @@ var recordings = []struct {
 // A run that was recorded with Nsight Systems instead of the PyTorch profiler has the same verdict, findings and ledger.
 func TestNsysSaysWhatTheTraceSays(t *testing.T) {
 	for _, in := range sim.Incidents() {
-		if files, err := in.NsysSQL(sim.NsysOptions{}); err != nil {
-			t.Fatal(err)
-		} else if len(files) == 0 {
-			continue // no run, only logs
+		if !slices.ContainsFunc(inputsOf(t, in.Name), func(p string) bool { return strings.Contains(filepath.Base(p), ".json") }) {
+			continue // only logs, or nothing else to compare with
 		}
 		trace, _ := analyzed(t, "--title", in.Name, filepath.Join(fixtures, in.Name, "in"))
 		for _, how := range recordings {
