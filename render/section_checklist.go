@@ -197,7 +197,11 @@ func checkRow(r *Report, o RuleOutcome) CheckRow {
 	}
 	if len(o.Checks) > 1 {
 		row.Subject = subjectWords(r, o)
-		for _, k := range o.Checks {
+		for n, k := range o.Checks { // the telling ones first
+			if n == maxSubjects {
+				row.Subjects = append(row.Subjects, SubjectRow{Name: fmt.Sprintf("%d more", len(o.Checks)-n), Says: "in the workbook"})
+				break
+			}
 			s := &r.Checks[k]
 			sr := SubjectRow{Name: subjectLabel(r, s), Outcome: strings.ReplaceAll(s.Outcome, "-", " "), Says: s.Says}
 			if s.Outcome == "finding" {
@@ -232,6 +236,9 @@ func slowestStep(r *Report, c *Check) int64 {
 	}
 	return n
 }
+
+// maxSubjects is how many subjects of a rule the page lists.
+const maxSubjects = 12
 
 func subjectLabel(r *Report, c *Check) string {
 	switch c.Subject.Kind {

@@ -50,10 +50,23 @@ func ledgerSection(r *Report) (Section, bool) {
 		lb.Columns = append(lb.Columns, Column{Title: Families[f].Short, Owners: []string{Families[f].Owners[0].String()}, Num: true, More: f != 0 && !busiest(r, fams, f)})
 	}
 	lb.Columns = append(lb.Columns, Column{Title: "Hidden comm.", Num: true, More: true})
-	for i := range r.Ledger {
-		l := &r.Ledger[i]
+	rows, others := drawn(r)
+	if len(others) > 0 {
+		s.Lead += fmt.Sprintf(" %d of %d GPUs are drawn: those to blame, the extremes of each owner and a typical one; the workbook has all.", len(rows), len(r.Ledger))
+	}
+	for k := 0; k < len(rows)+min(len(others), 1); k++ {
+		var l *LedgerRow
+		if k < len(rows) {
+			l = &r.Ledger[rows[k]]
+		} else {
+			mean := meanRow(r, others)
+			l = &mean
+		}
 		b := r.bar(l, scale, "waits for a peer")
 		b.ID, b.Name = l.GPU, gpuLabel(r, l.GPU)
+		if l.GPU == "" {
+			b.Name = othersName(len(others))
+		}
 		if l.Rank != nil && r.Verdict.CulpritRank != nil && *l.Rank == *r.Verdict.CulpritRank {
 			b.Bold, b.Sub = true, "late"
 		}
@@ -207,7 +220,8 @@ func stepChart(r *Report) (StepChart, bool) {
 	}
 	c.AxisMax = niceMax(all[(len(all)-1)*99/100] * 1.1 * scale)
 	typical, odd := typicalRows(r)
-	for i := range r.Ledger {
+	rows, _ := drawn(r)
+	for _, i := range rows {
 		l := &r.Ledger[i]
 		steps := by[l.GPU]
 		if len(steps) == 0 {
@@ -280,7 +294,8 @@ func stepsHow(r *Report) (Table, bool) {
 			how = m.How
 		}
 		d := strings.Join(m.Dropped, "; ")
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: Middle(m.Path, 48), Title: m.Path}, {Text: how}, {Text: m.Confidence}, {Text: itoa(m.Steps)}, {Text: Middle(d, 160), Title: d, Weak: true}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: Middle(m.Path, 48), Title: m.Path}, {Text: how}, {Text: m.Confidence}, {Text: itoa(m.Steps)}, {Text: Middle(d, 160), Title: Middle(d, 600), Weak: true}}})
 	}
+	capRows(&t, "traces")
 	return t, true
 }

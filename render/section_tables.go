@@ -205,6 +205,7 @@ func collectivesSection(r *Report) (Section, bool) {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: clean(name)}, {Text: Middle(clean(group), 28), Weak: true}, {Text: digits(float64(a.count)/den, 3, "")}, wait, tr,
 			{Text: msCell(a.expos, den)}, {Bar: float64(a.expos) / float64(most), BarOwner: owner}, bw, {Text: how, Weak: true}}})
 	}
+	capRows(&t, "collectives")
 	return Section{ID: "collectives", Title: "Collectives", Lead: "Wait and transfer are of the whole kernels, exposed is what no compute hid; a step and GPU. Bus bandwidth is taken from the transfer part, never from the wait.", Blocks: []Block{t}}, true
 }
 
@@ -243,6 +244,7 @@ func copiesSection(r *Report) (Section, bool) {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, {Text: gpuLabel(r, c.GPU), Weak: true}, {Text: digits(float64(c.Count)/d, 3, "\u202f")}, {Text: digits(float64(c.Bytes)/d/1e6, 3, "\u202f")},
 			{Text: msCell(c.DurNS, d)}, {Text: msCell(c.ExposedNS, d)}, {Bar: float64(c.DurNS) / float64(most), BarOwner: owner}, bw}})
 	}
+	capRows(&t, "kinds of copies")
 	return Section{ID: "copies", Title: "Copies", Lead: "Exposed is the time in which only the copy kept the GPU from standing empty.", Blocks: []Block{t}}, true
 }
 
@@ -341,6 +343,7 @@ func inputsSection(r *Report) (Section, bool) {
 		row.Cells = append(row.Cells, p)
 		t.Rows = append(t.Rows, row)
 	}
+	capRows(&t, "files")
 	s.Blocks = append(s.Blocks, t)
 	if len(r.Problems) > 0 {
 		p := Table{ID: "problem-table", Title: "Problems", Shown: 10, Columns: []Column{{Title: "Where"}, {Title: "What and how to mend", Wide: true}, {Title: "Code", More: true}, {Title: "Severity", More: true}, {Title: "Times", Num: true}}}
@@ -352,6 +355,7 @@ func inputsSection(r *Report) (Section, bool) {
 			}
 			p.Rows = append(p.Rows, Row{Cells: []Cell{{Text: where, Code: true}, {Text: x.Message}, {Text: x.Code, Code: true, Weak: true}, {Text: x.Severity, Weak: x.Severity == "info"}, {Text: Count(x.Count)}}})
 		}
+		capRows(&p, "problems")
 		s.Blocks = append(s.Blocks, p)
 	}
 	if len(r.Clocks) > 0 {
@@ -368,6 +372,7 @@ func inputsSection(r *Report) (Section, bool) {
 			}
 			c.Rows = append(c.Rows, Row{Cells: []Cell{{Text: Middle(x.Name, 40)}, {Text: x.How}, off, e, {Text: x.Why, Weak: true}}})
 		}
+		capRows(&c, "clocks")
 		s.Blocks = append(s.Blocks, c)
 	}
 	if t, ok := gpusTable(r); ok {
@@ -426,5 +431,6 @@ func gpusTable(r *Report) (Table, bool) {
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: gpuLabel(r, g.ID)}, {Text: gpuModel(g.Name)}, {Text: host, Weak: true}, {Text: idx}, {Text: Middle(uuid, 20), Title: uuid, Weak: true}, {Text: m, Weak: true}}})
 	}
+	capRows(&t, "GPUs")
 	return t, true
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"sort"
 	"strings"
@@ -247,8 +248,13 @@ func band(curves []Curve, odd map[int]bool) []Curve {
 	med := sorted[len(sorted)/2]
 	var out []Curve
 	var rest []Curve
+	// the odd ones: the late rank, and those furthest from the middle
+	far := map[int]bool{}
+	for _, i := range worst(len(curves), maxOdd, func(i int) float64 { return math.Abs(means[i] - med) }) {
+		far[i] = true
+	}
 	for i, c := range curves {
-		if odd[i] || (med > 0 && (means[i] < 0.9*med || means[i] > 1.1*med)) {
+		if odd[i] || far[i] && (med > 0 && (means[i] < 0.9*med || means[i] > 1.1*med)) {
 			c.Odd = true
 			out = append(out, c)
 			continue
@@ -296,6 +302,9 @@ func band(curves []Curve, odd map[int]bool) []Curve {
 	}
 	return out
 }
+
+// maxOdd is how many curves may stand apart from the band.
+const maxOdd = 6
 
 func utilisationLane(r *Report) (Lane, bool) { return lane(r, laneSpecs[0]) }
 
@@ -368,7 +377,8 @@ func timeLineSection(r *Report) (Section, bool) {
 		}
 	}
 	var lo, hi float64 = -1, 0
-	for i := range r.Ledger {
+	rows, others := drawn(r)
+	for _, i := range rows {
 		l := &r.Ledger[i]
 		row := GPURow{ID: l.GPU, Name: gpuLabel(r, l.GPU), Steps: steps[l.GPU], Intervals: boxes[l.GPU]}
 		sort.SliceStable(row.Intervals, func(a, b int) bool { return row.Intervals[a].StartS < row.Intervals[b].StartS })
@@ -399,6 +409,9 @@ func timeLineSection(r *Report) (Section, bool) {
 	}
 	if n > 0 {
 		t.Note = fmt.Sprintf("Intervals are kept for the slowest, the median and the first of %s steps and for the largest dips; elsewhere zoom stops at steps.", Count(int64(n)))
+	}
+	if len(others) > 0 {
+		t.Note += fmt.Sprintf(" %d of %d GPUs are drawn: those to blame, the extremes of each owner and a typical one.", len(rows), len(r.Ledger))
 	}
 	// A log of hours around a trace of seconds: begin with the trace in view.
 	if len(t.Lanes) == 0 {
