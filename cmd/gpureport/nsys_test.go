@@ -239,3 +239,78 @@ func tellsNoSecret(t *testing.T, dir, stdout, formats string) {
 		}
 	}
 }
+
+// bigExport builds an export of about that many kernels, with the calls and operators around them, and gives its rows by table.
+func bigExport(t testing.TB, path string, kernels int) map[string]int {
+	t.Helper()
+	conn, err := sqlite3.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(conn.Exec("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN"))
+	tables := sim.NsysTables()
+	insert := make([]*sqlite3.Stmt, len(tables))
+	rows := map[string]int{}
+	check(sim.NsysBig(kernels, sim.BigOptions{}, func(table int, row []sim.NsysCell) error {
+		def := &tables[table]
+		if insert[table] == nil {
+			if err := conn.Exec(def.SQL); err != nil {
+				return err
+			}
+			s, _, err := conn.Prepare("INSERT INTO " + def.Name + " (" + strings.Join(def.Columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(def.Columns)-1) + ")")
+			if err != nil {
+				return err
+			}
+			insert[table] = s
+		}
+		s := insert[table]
+		for i := range row {
+			var err error
+			switch c := &row[i]; c.Kind {
+			case sim.NsysNull:
+				err = s.BindNull(i + 1)
+			case sim.NsysInt:
+				err = s.BindInt64(i+1, c.Int)
+			default:
+				err = s.BindText(i+1, c.Text)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		rows[def.Name]++
+		return cmp.Or(s.Exec(), s.Reset())
+	}))
+	for _, s := range insert {
+		if s != nil {
+			check(s.Close())
+		}
+	}
+	check(conn.Exec("COMMIT"))
+	check(conn.Close())
+	return rows
+}
+
+// A stream of rows makes an export that is read whole.
+func TestBigNsysExport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "big.sqlite")
+	rows := bigExport(t, path, 40_000)
+	rep, _ := analyzed(t, path)
+	ledgersClose(t, rep)
+	if len(rep.Ledger) != 1 || rep.Verdict.Class != "compute-bound" {
+		t.Errorf("%d ledgers, verdict %s", len(rep.Ledger), rep.Verdict.Class)
+	}
+	var events int64
+	for _, name := range []string{"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "NVTX_EVENTS", "PROFILER_OVERHEAD"} {
+		events += int64(rows[name])
+	}
+	if got := rep.Inputs[0].Rows; got != events {
+		t.Errorf("%d rows read, the file has %d", got, events)
+	}
+}
