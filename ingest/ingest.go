@@ -15,6 +15,9 @@ import (
 	"gpureport/ingest/timeline"
 )
 
+// MaxGPUs bounds the GPUs of one file: more than any host or merged file has, and less than what an absurd one may claim.
+const MaxGPUs = 1024
+
 // HeadSize is how much of the decoded text a recogniser may see.
 const HeadSize = 64 << 10
 

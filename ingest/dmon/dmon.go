@@ -294,6 +294,10 @@ func (r *reader) line(l *ingest.Lines) {
 		return
 	}
 	g := r.gpuOf(gpuKey{l.Label, index})
+	if g == nil {
+		r.in.Report("dmon/many-gpus", timeline.DataLoss, row, "GPU %d is one more than the %d that one log may have: its rows are dropped", index, ingest.MaxGPUs)
+		return
+	}
 	r.rows++
 	g.rows++
 	anyUtil := false
@@ -408,6 +412,9 @@ func (r *reader) gpuOf(k gpuKey) *gpu {
 	if g, ok := r.gpus[k]; ok {
 		return g
 	}
+	if len(r.gpus) >= ingest.MaxGPUs {
+		return nil
+	}
 	r.labels[k.label] = true
 	name := "GPU " + strconv.Itoa(k.index)
 	if k.label != "" {
@@ -481,8 +488,9 @@ func (r *reader) at(cells []string, stamp time.Time, k gpuKey, row uint64) (time
 	if g, ok := r.gpus[k]; r.cycle < 0 || ok && g.lastCycle >= r.cycle {
 		r.cycle++
 	}
-	g := r.gpuOf(k)
-	g.lastCycle = r.cycle
+	if g := r.gpuOf(k); g != nil {
+		g.lastCycle = r.cycle
+	}
 	return timeline.Time(r.cycle) * r.period, true
 }
 

@@ -337,3 +337,25 @@ func FuzzRead(f *testing.F) {
 		recognise(ingest.Head{Text: b, Raw: b})
 	})
 }
+
+// A log that claims more GPUs than any host has keeps the first ones and says so.
+func TestManyGPUs(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# gpu     sm\n# Idx      %\n")
+	for i := range ingest.MaxGPUs + 76 {
+		fmt.Fprintf(&b, "%5d      5\n", i)
+	}
+	tl, ps, err := readText(t, b.String(), nil)
+	if err != nil || len(tl.Devices) != ingest.MaxGPUs {
+		t.Fatalf("%d devices, error %v", len(tl.Devices), err)
+	}
+	for _, p := range ps {
+		if p.Code == "dmon/many-gpus" {
+			if p.Count != 76 || p.Row != uint64(ingest.MaxGPUs)+3 {
+				t.Errorf("%+v", p)
+			}
+			return
+		}
+	}
+	t.Error("nothing says that rows were dropped")
+}

@@ -547,6 +547,10 @@ func (r *reader) row(cells []string, l *ingest.Lines) {
 		return
 	}
 	g := r.gpuOf(cells, l.Label)
+	if g == nil {
+		r.in.Report("smiquery/many-gpus", timeline.DataLoss, row, "a GPU more than the %d that one log may have: its rows are dropped", ingest.MaxGPUs)
+		return
+	}
 	if !r.timed {
 		at = r.order(g)
 	}
@@ -799,6 +803,9 @@ func (r *reader) gpuOf(cells []string, label string) *gpu {
 			r.gpus[key] = o.g
 			return o.g
 		}
+	}
+	if len(r.ids) >= ingest.MaxGPUs {
+		return nil
 	}
 	d := timeline.Device{Index: -1, Ordinal: -1, Source: r.src, Proc: -1, Vendor: "nvidia", UUID: id.uuid, Bus: id.bus, Name: name, CC: cc}
 	shown := "GPU"

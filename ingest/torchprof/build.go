@@ -378,6 +378,10 @@ func (k *sink) assignTracks(table timeline.StringID, procs *processes, first int
 		if id, ok := devices[key]; ok {
 			return id
 		}
+		if len(devices) >= ingest.MaxGPUs {
+			k.in.Report("torchprof/many-devices", timeline.DataLoss, 0, "device %d is one more than the %d that one file may have: its work is dropped", raw, ingest.MaxGPUs)
+			return -1
+		}
 		ordinal := int(max(raw, -1))
 		if rocm && raw >= 0 { // raw counts the agents, processors among them: take the order of appearance
 			ordinal = count[proc]
@@ -403,7 +407,11 @@ func (k *sink) assignTracks(table timeline.StringID, procs *processes, first int
 				tr.Name = name
 			}
 		case onStream:
-			tr.Kind, tr.Device = timeline.TrackStream, device(proc, t.pid)
+			if tr.Device = device(proc, t.pid); tr.Device < 0 {
+				tr.Kind = timeline.TrackOther
+				break
+			}
+			tr.Kind = timeline.TrackStream
 		default:
 			tr.Kind = timeline.TrackOther
 			if tr.Name == "" {
