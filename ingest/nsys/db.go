@@ -261,12 +261,21 @@ const (
 	blockCount = 4
 )
 
+// asked are the columns of which it matters whether they are there; the others count as 0 where they are not.
+var asked = []string{"start", "end", "globalPid", "bytes", "copyKind", "srcKind", "dstKind", "memKind", "timestamp", "value"}
+
 // scanNumbers is scan for columns of numbers: the rows are read ahead in a goroutine of their own.
 func (d *db) scanNumbers(name string, columns []string, f func(r *row)) error {
 	if d.tables[name] == nil {
 		return nil
 	}
 	k := len(columns)
+	ask := uint64(0)
+	for i, c := range columns {
+		if slices.Contains(asked, c) {
+			ask |= 1 << i
+		}
+	}
 	full, free, stop := make(chan *block, blockCount), make(chan *block, blockCount), make(chan struct{})
 	for range blockCount {
 		free <- &block{v: make([]int64, 0, k*blockRows), null: make([]uint64, 0, blockRows), id: make([]uint64, 0, blockRows), n: make([]uint32, 0, blockRows)}
@@ -294,7 +303,7 @@ func (d *db) scanNumbers(name string, columns []string, f func(r *row)) error {
 			null := uint64(0)
 			for i := range k {
 				v := r.s.ColumnInt64(i + 1)
-				if v == 0 && !r.isZero(i) {
+				if v == 0 && ask>>i&1 != 0 && !r.isZero(i) {
 					null |= 1 << i
 				}
 				b.v = append(b.v, v)
