@@ -79,9 +79,9 @@ func (b *builder) verdict() {
 func (b *builder) per(frac float64) string {
 	step, steps := b.r.meanStep()
 	if steps {
-		return Dur(frac*step, 2) + " of " + Dur(step, 2)
+		return Dur(frac*step, 2) + " of " + Dur(step, 3)
 	}
-	return Dur(frac*step, 2) + " of the " + Dur(step, 2) + " recorded"
+	return Dur(frac*step, 2) + " of the " + Dur(step, 3) + " recorded"
 }
 
 func (b *builder) top(v engine.Verdict) *Check {
@@ -263,6 +263,9 @@ func (b *builder) hostSentence(every string) string {
 
 func (b *builder) insufficient() string {
 	r := b.r
+	if why := b.in.Verdict.Why; why != "" {
+		return sentence(why)
+	}
 	if len(r.Ledger) > 0 {
 		u := r.shareOf(timeline.UnknownOwner, timeline.GapQueuedStall)
 		if b.in.Facts != nil && r.shareOf(timeline.GapQueuedStall) > r.shareOf(timeline.UnknownOwner) {
@@ -405,8 +408,8 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 			}
 		}
 		for _, s := range c.Dont {
-			if len(dont) < 2 && !seen[s] {
-				seen[s] = true
+			if key, _, _ := strings.Cut(s, ":"); len(dont) < 2 && !seen[key] { // the same mistake, told twice
+				seen[key] = true
 				dont = append(dont, lowerFirst(s))
 			}
 		}
@@ -473,7 +476,8 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 const worthRecording = 4
 
 func upperFirst(s string) string {
-	if s == "" {
+	first, _, _ := strings.Cut(s, " ")
+	if s == "" || strings.ContainsAny(strings.TrimRight(first, ",:;."), "._=(/-") { // a name in code
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]

@@ -91,4 +91,5 @@ type Verdict struct {
 	Owner       string   // the ledger owner family it speaks of, for the sentence; "" none
 	Next        string   // class with the next largest share after this one's fix; "" none
 	NextFrac    float64
+	Why         string // of insufficient-evidence: the reason in words; "" that nobody can be told to have held the time
 }

@@ -81,7 +81,9 @@ func (rs *Rules) check(r *Rule, v view) Check {
 	}
 	if asked == no {
 		c.Outcome, c.Clauses = NotAsked, whenClauses
-		c.Says = "Not asked: " + rs.describe(r.When, no, v)
+		if c.Says = rs.fill(r.saysNot, r, v); c.Says == "" {
+			c.Says = "Not asked: " + rs.describe(r.When, no, v)
+		}
 	} else {
 		t, clauses, needs := r.FindingIf.eval(v)
 		for _, id := range r.FindingIf.Facts() {

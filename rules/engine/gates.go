@@ -261,6 +261,9 @@ func (gt *gating) fired(id string, sub int, measured bool) judgement {
 // advise fills Do and Withheld of a finding.
 func (gt *gating) advise(c *Check, sub int) {
 	for _, do := range c.Rule.Do {
+		if !do.applies(view{gt.set, sub}) {
+			continue
+		}
 		if c.Confidence == confHint && !do.records() {
 			c.Withheld = append(c.Withheld, Withheld{Say: do.Say, Gate: "hint",
 				Why: "what was seen is a hint; it asks for a capture and nothing else", Capture: c.Rule.settles()})
@@ -292,6 +295,20 @@ func (gt *gating) advise(c *Check, sub int) {
 		recipe, _ := facts.RecipeOf(id)
 		c.Do = []Advice{{Say: "record " + strings.TrimSpace(recipe.Title), Capture: id}}
 	}
+}
+
+// applies tells whether the text facts are what the advice is for; one that is missing reads unknown.
+func (d *Do) applies(v view) bool {
+	for _, w := range d.Where {
+		val, need := v.get(w.Fact)
+		if need != nil {
+			val.Text = UnknownCause
+		}
+		if !known(w.Is, val.Text) {
+			return false
+		}
+	}
+	return true
 }
 
 // settles is the recipe that would make a hint more than one: the rule's own, else a trace of every rank.

@@ -78,6 +78,47 @@ func TestGates(t *testing.T) {
 }
 
 // TestGateOfWiderAdvice judges a gate about GPUs for advice to the run: one GPU where it holds is enough.
+// Advice for some values of a text fact is given there alone; a fact that is missing reads unknown.
+func TestAdviceWhere(t *testing.T) {
+	file := `id: data.loader
+title: The loader waits
+per: run
+when: run.gpus_count > 0
+finding_if: run.culprit_rank_count >= 0
+severity: low
+confidence: measured
+says: late
+says_not_asked: "Asked only of a run with GPUs"
+do:
+  - {say: "Balance the work", where: {run.culprit_cause: [uneven-work, compute]}}
+  - {say: "Record it", where: {run.culprit_cause: [unknown]}}
+  - "Look at it"
+`
+	rs := mustLoad(t, folder(gateG9, "data.loader", file))
+	for _, c := range []struct{ cause, want string }{
+		{"uneven-work", "Balance the work|Look at it"}, {"compute", "Balance the work|Look at it"}, {"hardware", "Look at it"}, {"", "Record it|Look at it"},
+	} {
+		set := machine(1)
+		set.Put(0, "run.gpus_count", val(1))
+		set.Put(0, factCulprit, val(1))
+		if c.cause != "" {
+			set.Put(0, factCause, facts.Value{Text: c.cause, Conf: confMeasured})
+		}
+		var got []string
+		for _, a := range rs.Evaluate(set)[0].Do {
+			got = append(got, a.Say)
+		}
+		if s := strings.Join(got, "|"); s != c.want {
+			t.Errorf("%q: %s, want %s", c.cause, s, c.want)
+		}
+	}
+	set := machine(1)
+	set.Put(0, "run.gpus_count", val(0))
+	if c := rs.Evaluate(set)[0]; c.Outcome != NotAsked || c.Says != "Asked only of a run with GPUs" {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestGateOfWiderAdvice(t *testing.T) {
 	gates := `- {id: G1, title: t, why: w, allow_if: gpu.host_dataloader_frac >= wait, limits: {wait: {value: 5, unit: "%", source: s}}}` + "\n"
 	rs := mustLoad(t, folder(gates, "step.advice", simple("step.advice", "run", "run.gpus_count", "severity: low\ndo: [act]\ngates: [G1]")))

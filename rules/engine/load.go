@@ -218,7 +218,7 @@ var (
 
 // RuleKeys are the keys of a rule file in the order in which they are written.
 var RuleKeys = []string{"id", "title", "per", "class", "when", "finding_if", "limits", "saving", "severity", "confidence", "says", "says_pass",
-	"do", "dont", "gates", "looks_like", "overlaps", "covers", "cases"}
+	"says_not_asked", "do", "dont", "gates", "looks_like", "overlaps", "covers", "cases"}
 
 // rule reads one rule file; nil when it has errors.
 func (ld *loader) rule(p string, data []byte, shipped bool) *Rule {
@@ -238,6 +238,9 @@ func (ld *loader) rule(p string, data []byte, shipped bool) *Rule {
 		d.at(f.by["class"], "unknown class %s: %s", r.Class, hint(r.Class, ruleClasses, "classes are "+strings.Join(ruleClasses, ", ")))
 	}
 	r.Limits = readLimits(f)
+	if r.Class == InsufficientEvidence && f.by["saving"] != nil {
+		d.at(f.by["saving"], "a saving of class %s: it says that the inputs cannot tell, and saves nothing", r.Class)
+	}
 	s := &scope{per: r.Per, decls: ld.rs.decls, names: ld.names, limits: r.Limits, used: map[string]bool{}}
 	if f.by["when"] != nil {
 		r.When = s.cond(f, "when")
@@ -256,7 +259,11 @@ func (ld *loader) rule(p string, data []byte, shipped bool) *Rule {
 	r.says = s.template(f, "says", r.Says)
 	r.SaysPass = f.str("says_pass")
 	r.saysPass = s.template(f, "says_pass", r.SaysPass)
-	ld.advice(f, r)
+	if r.SaysNot = f.str("says_not_asked"); r.SaysNot != "" && r.When == nil {
+		d.at(f.by["says_not_asked"], "says_not_asked without when: the rule is always asked")
+	}
+	r.saysNot = s.template(f, "says_not_asked", r.SaysNot)
+	ld.advice(f, r, s)
 	for _, it := range f.strs("dont") {
 		r.Dont = append(r.Dont, it.s)
 	}
@@ -442,8 +449,8 @@ func confidence(f *fields) facts.Confidence {
 	return 0
 }
 
-// advice reads do: texts, or {say, gates, capture}.
-func (ld *loader) advice(f *fields, r *Rule) {
+// advice reads do: texts, or {say, gates, capture, where}.
+func (ld *loader) advice(f *fields, r *Rule, s *scope) {
 	for _, it := range f.strs("gates") {
 		r.Gates = append(r.Gates, it.s)
 		ld.gateExists(f.d, it)
@@ -451,7 +458,7 @@ func (ld *loader) advice(f *fields, r *Rule) {
 	for _, n := range f.list("do") {
 		do := Do{Gates: append([]string(nil), r.Gates...)}
 		if n.Kind == yaml.MappingNode {
-			g := f.d.fields(n, "an entry of do", "say", "gates", "capture")
+			g := f.d.fields(n, "an entry of do", "say", "gates", "capture", "where")
 			do.Say = g.mustStr("say")
 			for _, it := range g.strs("gates") {
 				ld.gateExists(f.d, it)
@@ -459,6 +466,7 @@ func (ld *loader) advice(f *fields, r *Rule) {
 					do.Gates = append(do.Gates, it.s)
 				}
 			}
+			do.Where = s.wheres(g)
 			if do.Capture = g.str("capture"); do.Capture != "" {
 				do.Gates = nil // to look is always allowed
 				if _, ok := facts.RecipeOf(do.Capture); !ok {
@@ -473,6 +481,38 @@ func (ld *loader) advice(f *fields, r *Rule) {
 		}
 		r.Do = append(r.Do, do)
 	}
+}
+
+// wheres reads where: {fact: [values]}, of text facts that the rule may see.
+func (s *scope) wheres(g *fields) []Where {
+	n := g.by["where"]
+	if n == nil {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		g.d.at(n, "where is %s: write {fact: [value, ...]}", kindOf(n))
+		return nil
+	}
+	var out []Where
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		w := Where{Fact: facts.ID(k.Value)}
+		switch d, msg := s.see(w.Fact); {
+		case msg != "":
+			g.d.at(k, "%s", msg)
+		case d.Unit != unit.Text:
+			g.d.at(k, "%s is no text: judge it in when or finding_if", w.Fact)
+		case v.Kind != yaml.SequenceNode || len(v.Content) == 0:
+			g.d.at(v, "%s is %s: write a list of values", w.Fact, kindOf(v))
+		}
+		if v.Kind == yaml.SequenceNode {
+			for _, x := range v.Content {
+				w.Is = append(w.Is, g.d.text(x, "a value of "+k.Value))
+			}
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // records tells whether the advice is to record something, which is all a hint may ask.
@@ -546,7 +586,7 @@ func (r *Rule) listFacts() []facts.ID {
 	if r.Saving != nil {
 		add(r.Saving.Facts())
 	}
-	for _, ps := range [][]piece{r.says, r.saysPass} {
+	for _, ps := range [][]piece{r.says, r.saysPass, r.saysNot} {
 		for _, p := range ps {
 			if p.fact != "" {
 				out = addID(out, p.fact)
@@ -561,7 +601,7 @@ func (r *Rule) listFacts() []facts.ID {
 func savedOwners(e *Expr) []string {
 	var out []string
 	for _, o := range owners {
-		id := facts.ID("gpu." + strings.NewReplacer(".", "_", "-", "_").Replace(o) + "_frac")
+		id := ownerFact(o)
 		for _, f := range e.Facts() {
 			if f == id && o != "compute" {
 				out = append(out, o)

@@ -29,12 +29,17 @@ func TestLoadErrors(t *testing.T) {
 		{"all at once, by position", spoilt(t, "per: gpu", "per: card") + "colour: red\nwhy: x\n",
 			":3:6: unknown subject card: write one of run, host, rank, gpu\n" +
 				":19:1: unknown key colour in the rule: known are id, title, per, class, when, finding_if, limits, saving, severity, confidence, says, " +
-				"says_pass, do, dont, gates, looks_like, overlaps, covers, cases\n" +
+				"says_pass, says_not_asked, do, dont, gates, looks_like, overlaps, covers, cases\n" +
 				":20:1: unknown key why in the rule: did you mean when?"},
 		{"key twice", pageable + "per: run\n", ":19:1: key per stands twice in the rule: keep one"},
 		{"bad type", spoilt(t, "title: Copies to the GPU start in pageable memory", "title: [a]"), ":2:8: title is a list, not a text: put it in quotes"},
 		{"number as a text", spoilt(t, "title: Copies to the GPU start in pageable memory", "title: 5"), ":2:8: title is a number, not a text: put it in quotes"},
 		{"blank", spoilt(t, "title: Copies to the GPU start in pageable memory", `title: " "`), ":2:8: title is blank: write it or drop the key"},
+		{"where of no text", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, where: {gpu.mig_flag: [a]}}]`), ":12:23: gpu.mig_flag is no text: judge it in when or finding_if"},
+		{"where without values", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, where: {gpu.name: a}}]`), ":12:33: gpu.name is a text: write a list of values"},
+		{"where is no mapping", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, where: [a]}]`), ":12:22: where is a list: write {fact: [value, ...]}"},
+		{"not asked without when", pageable + "says_not_asked: x\n", ":19:17: says_not_asked without when: the rule is always asked"},
+		{"a saving that cannot tell", spoilt(t, "class: transfer ", "class: insufficient-evidence "), ":9:9: a saving of class insufficient-evidence: it says that the inputs cannot tell, and saves nothing"},
 		{"nothing", spoilt(t, "title: Copies to the GPU start in pageable memory", "title:"), ":2:7: title is nothing, not a text: put it in quotes"},
 		{"list as a text", spoilt(t, `dont: ["tensor.pin_memory() inline: it can be slower than the plain copy"]`, "dont: nothing"), ":13:7: dont is a text, not a list: write dont: [..., ...]"},
 		{"no rule", "- a\n- b\n", ":1:1: the rule is a list, not a mapping: write key: value lines (" + strings.Join(RuleKeys, ", ") + ")"},
@@ -51,9 +56,9 @@ func TestLoadErrors(t *testing.T) {
 		{"unknown stage", spoilt(t, "id: data.h2d-pageable ", "id: date.h2d-pageable "), ":1:5: unknown stage date: did you mean data?"},
 		{"bad id", spoilt(t, "id: data.h2d-pageable ", "id: data.H2D_pageable "), `:1:5: id "data.H2D_pageable": write stage.name in lower case, with - between words`},
 		{"unknown class", spoilt(t, "class: transfer", "class: copies"), ":4:8: unknown class copies: classes are data-pipeline, transfer, host-bound, interruption, communication, " +
-			"straggler, hardware, compute-inefficient"},
+			"straggler, hardware, compute-inefficient, insufficient-evidence"},
 		{"class no rule may have", spoilt(t, "class: transfer", "class: compute-bound"), ":4:8: unknown class compute-bound: classes are data-pipeline, transfer, host-bound, interruption, " +
-			"communication, straggler, hardware, compute-inefficient"},
+			"communication, straggler, hardware, compute-inefficient, insufficient-evidence"},
 		{"bare number", spoilt(t, "> exposed", "> 0.03 + exposed"), ":5:70: bare number 0.03: give it a name, unit and source in limits"},
 		{"folded condition", spoilt(t, "finding_if: gpu.h2d_pageable_frac > pageable and gpu.copy_h2d_frac > exposed",
 			"finding_if: >\n  gpu.h2d_pageable_frac > pageable\n  and gpu.copy_fraq > exposed"), ":7:7: unknown fact gpu.copy_fraq: gpureport rules facts lists them"},

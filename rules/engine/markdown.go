@@ -78,11 +78,18 @@ func (rs *Rules) ruleMarkdown(w func(string, ...any), r *Rule) {
 		w("- same time as %s\n", strings.Join(r.Overlaps, ", "))
 	}
 	w("- says: %s\n", oneLine(r.Says))
+	if r.SaysNot != "" {
+		w("- not asked: %s\n", oneLine(r.SaysNot))
+	}
 	if r.LooksLike != "" {
 		w("- looks the same: %s\n", oneLine(r.LooksLike))
 	}
 	for _, d := range r.Do {
-		w("- do: %s%s\n", oneLine(d.Say), ifAny(" (gate ", d.Gates, ")"))
+		w("- do: %s%s", oneLine(d.Say), ifAny(" (gate ", d.Gates, ")"))
+		for _, x := range d.Where {
+			w(" (where `%s` is %s)", x.Fact, strings.Join(x.Is, " or "))
+		}
+		w("\n")
 	}
 	for _, d := range r.Dont {
 		w("- do not: %s\n", oneLine(d))

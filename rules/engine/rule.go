@@ -34,8 +34,11 @@ const (
 var Classes = []string{DataPipeline, Transfer, HostBound, Interruption, Communication, Straggler, Hardware, ComputeInefficient,
 	ComputeBound, InsufficientEvidence}
 
-// ruleClasses are those a rule's saving may count for.
-var ruleClasses = Classes[:8]
+// savingClasses are those a rule's saving may count for.
+var savingClasses = Classes[:8]
+
+// ruleClasses are those a rule may name: one of insufficient-evidence saves nothing, its finding is that the inputs cannot tell.
+var ruleClasses = append(append([]string(nil), savingClasses...), InsufficientEvidence)
 
 // owners are the ledger's. They are spelt here because a rule sees facts, not the time line; a test compares.
 var owners = []string{"compute", "comm.peer-wait", "comm.transfer", "comm.undivided", "copy.h2d", "copy.d2h", "gap.switch",
@@ -56,6 +59,13 @@ type Do struct {
 	Say     string
 	Gates   []string // gate ids that must allow it: the rule's and its own
 	Capture string   // recipe id; the advice is to record this. "" other advice
+	Where   []Where  // given only where all hold
+}
+
+// Where restricts advice to some values of a text fact, which no condition may judge.
+type Where struct {
+	Fact facts.ID
+	Is   []string
 }
 
 // Case is a rule's own test.
@@ -90,6 +100,7 @@ type Rule struct {
 	Confidence facts.Confidence
 	Says       string // template of the finding's sentence
 	SaysPass   string // template; "" is made from the condition
+	SaysNot    string // template, where the rule is not asked; "" is made from the condition
 	Do         []Do
 	Dont       []string
 	Gates      []string
@@ -98,8 +109,8 @@ type Rule struct {
 	Covers     []string // ledger owners whose time the saving claims
 	Cases      []Case
 
-	says, saysPass []piece
-	facts          []facts.ID // that it names, in order of appearance
+	says, saysPass, saysNot []piece
+	facts                   []facts.ID // that it names, in order of appearance
 }
 
 // Name is the part of the id after the stage.

@@ -25,14 +25,15 @@ func Schema(decls []*facts.Decl) []byte {
 		values[string(d.ID)] = m{"type": []string{"number", "boolean", "string"}, "description": d.Doc}
 	}
 	limit := object(m{"value": number, "unit": enum(limitUnits...), "source": text}, "value", "unit", "source")
-	do := m{"anyOf": []m{text, object(m{"say": text, "gates": texts, "capture": text}, "say")}}
+	where := m{"type": "object", "minProperties": 1, "additionalProperties": texts}
+	do := m{"anyOf": []m{text, object(m{"say": text, "gates": texts, "capture": text, "where": where}, "say")}}
 	props := m{
 		"id": m{"type": "string", "pattern": idForm.String()}, "title": text,
 		"per": enum("run", "host", "rank", "gpu"), "class": enum(ruleClasses...),
 		"when": text, "finding_if": text,
 		"limits": m{"type": "object", "propertyNames": m{"pattern": limitForm.String()}, "additionalProperties": limit},
 		"saving": text, "severity": enum(severities...), "confidence": enum(confidences...),
-		"says": text, "says_pass": text, "do": m{"type": "array", "items": do}, "dont": texts, "gates": texts, "looks_like": text,
+		"says": text, "says_pass": text, "says_not_asked": text, "do": m{"type": "array", "items": do}, "dont": texts, "gates": texts, "looks_like": text,
 		"overlaps": texts, "covers": m{"type": "array", "items": enum(owners...)},
 		"cases": m{"type": "array", "items": object(m{"facts": object(values), "want": enum("finding", "pass", "unknown", "not-asked"),
 			"saving": number, "severity": enum(severities...)}, "facts", "want")},

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
+	"gpureport/ingest/unit"
 	"gpureport/rules/facts"
 )
 
@@ -24,11 +27,12 @@ const (
 // VerdictInput is what the verdict needs beside the checks.
 type VerdictInput struct {
 	HasLedger   bool
-	UnknownFrac float64 // owner unknown, share of the window, mean over the GPUs
-	ComputeFrac float64 // owner compute, mean over the GPUs; used for confidence only
-	CapFrac     float64 // step time that is not compute on the slowest rank, gate G10; 1 where it is not known
-	Culprit     int     // number of the late rank; -1 it changes, or cannot be told
-	Cause       string  // what held it; "" not known
+	UnknownFrac float64            // owner unknown, share of the window, mean over the GPUs
+	ComputeFrac float64            // owner compute, mean over the GPUs
+	Families    map[string]float64 // by class: the time of its owners, share of the window, mean over the GPUs
+	CapFrac     float64            // step time that is not compute on the slowest rank, gate G10; 1 where it is not known
+	Culprit     int                // number of the late rank; -1 it changes, or cannot be told
+	Cause       string             // what held it; "" not known
 	Subjects    []facts.Subject
 	GPUs        []int           // subjects the means go over: GPUs with a ledger, all if none has one
 	PeerWait    map[int]float64 // by GPU subject; absent where not known
@@ -36,7 +40,7 @@ type VerdictInput struct {
 
 // InputOf collects the verdict's input from the facts.
 func InputOf(set *facts.Set) VerdictInput {
-	in := VerdictInput{Culprit: -1, CapFrac: 1, Subjects: set.Subjects, PeerWait: map[int]float64{}}
+	in := VerdictInput{Culprit: -1, CapFrac: 1, Subjects: set.Subjects, PeerWait: map[int]float64{}, Families: map[string]float64{}}
 	all := set.Of(facts.GPU)
 	for _, g := range all {
 		if _, need := set.Get(g, factCompute); need == nil {
@@ -57,6 +61,13 @@ func InputOf(set *facts.Set) VerdictInput {
 		if u, need := set.Get(g, factUnknown); need == nil {
 			in.UnknownFrac += u.Num / float64(len(in.GPUs))
 		}
+		for _, f := range families {
+			for _, o := range f.owners {
+				if v, need := set.Get(g, ownerFact(o)); need == nil {
+					in.Families[f.class] += v.Num / float64(len(in.GPUs))
+				}
+			}
+		}
 		wait, need := set.Get(g, factPeerWait)
 		if need == nil {
 			in.PeerWait[g] = wait.Num
@@ -75,6 +86,24 @@ func InputOf(set *facts.Set) VerdictInput {
 		}
 	}
 	return in
+}
+
+// families are the owners whose time a class could return.
+var families = []struct {
+	class, what string
+	owners      []string
+}{
+	{DataPipeline, "waiting for the next batch", []string{"host.dataloader"}},
+	{Transfer, "copies between host and GPU", []string{"copy.h2d", "copy.d2h"}},
+	{HostBound, "waiting for the host", []string{"host.launch", "host.sync", "host.cpu-op", "host.python", "host.allocator", "host.compile", "host.descheduled"}},
+	{Interruption, "checkpoints, validation and logging", []string{"host.checkpoint", "host.validation", "host.logging"}},
+	{Communication, "collectives that nothing hides", []string{"comm.transfer", "comm.undivided"}},
+	{Straggler, "waiting for a late rank", []string{"comm.peer-wait"}},
+}
+
+// ownerFact is the fact that holds an owner's share.
+func ownerFact(owner string) facts.ID {
+	return facts.ID("gpu." + strings.NewReplacer(".", "_", "-", "_").Replace(owner) + "_frac")
 }
 
 // ClassShare is what fixes of one class could return.
@@ -97,7 +126,7 @@ func (in *VerdictInput) shares(checks []Check, least facts.Confidence) []ClassSh
 	at := in.findings(checks, least)
 	cause := in.cause(checks)
 	var out []ClassShare
-	for _, class := range ruleClasses {
+	for _, class := range savingClasses {
 		cs := ClassShare{Class: class, Confidence: confMeasured}
 		owner := map[string]float64{}
 		for _, g := range in.GPUs {
@@ -199,7 +228,7 @@ func (in *VerdictInput) cause(checks []Check) string {
 		return ""
 	}
 	cause := in.Cause
-	if cause != UnevenWork && !known(ruleClasses, cause) {
+	if cause != UnevenWork && !known(savingClasses, cause) {
 		cause = UnknownCause
 	}
 	if cause == UnknownCause && in.Culprit >= 0 {
@@ -244,8 +273,12 @@ func Decide(checks []Check, in VerdictInput) Verdict {
 	if best.Class == Hardware && reaches(best.Frac) {
 		return in.of(best, shares, checks, cause)
 	}
-	if cuts := measuredCuts(checks); !in.HasLedger && len(cuts) > 0 {
+	tooLittle := inconclusive(checks)
+	if cuts := measuredCuts(checks); (!in.HasLedger || tooLittle != nil) && len(cuts) > 0 {
 		return Verdict{Class: Hardware, Culprit: -1, Confidence: confMeasured, Evidence: ids(cuts)}
+	}
+	if in.HasLedger && tooLittle != nil {
+		return Verdict{Class: InsufficientEvidence, Culprit: -1, Confidence: confHint, Evidence: []string{tooLittle.Rule.ID}, Why: tooLittle.Says}
 	}
 	if !in.HasLedger || in.UnknownFrac > unknownFloor+tie && in.UnknownFrac > best.Frac+tie {
 		v := Verdict{Class: InsufficientEvidence, Culprit: -1, Confidence: confHint, Evidence: firstFindings(checks)}
@@ -257,7 +290,43 @@ func Decide(checks []Check, in VerdictInput) Verdict {
 	if reaches(best.Frac) {
 		return in.of(best, shares, checks, cause)
 	}
+	if why, owner := in.unjudged(checks); why != "" {
+		return Verdict{Class: InsufficientEvidence, Culprit: -1, Confidence: confHint, Evidence: firstFindings(checks), Owner: owner, Why: why}
+	}
 	return in.computeBound(best, checks)
+}
+
+// inconclusive is the first finding that says that the inputs cannot tell.
+func inconclusive(checks []Check) *Check {
+	for i := range checks {
+		if c := &checks[i]; c.Outcome == Finding && c.Rule.Class == InsufficientEvidence {
+			return c
+		}
+	}
+	return nil
+}
+
+// unjudged says which owners hold more than computing does and are neither blamed nor cleared, as a rule of their class was not answered and
+// none found anything: then nobody may call the GPU compute-bound. "" if there are none.
+func (in *VerdictInput) unjudged(checks []Check) (why, owner string) {
+	for _, f := range families {
+		share := in.Families[f.class]
+		if !reaches(share) || share < in.ComputeFrac-tie {
+			continue
+		}
+		found, unknown := false, false
+		for i := range checks {
+			if c := &checks[i]; c.Rule.Class == f.class {
+				found = found || c.Outcome == Finding
+				unknown = unknown || c.Outcome == Unknown
+			}
+		}
+		if unknown && !found {
+			return fmt.Sprintf("%s took %s of the window, computing %s, and whether a fix returns any of it could not be judged", upperFirst(f.what),
+				Format(share, unit.Frac), Format(in.ComputeFrac, unit.Frac)), f.owners[0]
+		}
+	}
+	return "", ""
 }
 
 // measuredCuts are the throttles of stage hw that the samples alone prove: the hardware itself held the clock down, whatever that cost.

@@ -221,3 +221,55 @@ func TestCutProvenBySamples(t *testing.T) {
 		}
 	}
 }
+
+// Time that nobody judged is not computing: where a class holds more than computing does, nothing of it was found and a rule of it could not
+// be answered, the verdict blames nobody and clears nobody.
+func TestUnjudgedTime(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		copies  float64
+		compute float64
+		outcome Outcome
+		want    string
+	}{
+		{"copies, not answered", 0.95, 0.04, Unknown, InsufficientEvidence},
+		{"copies, cleared", 0.95, 0.04, Pass, ComputeBound},
+		{"more computing than copies", 0.3, 0.6, Unknown, ComputeBound},
+		{"as much", 0.3, 0.3, Unknown, InsufficientEvidence},
+		{"little of both", 0.04, 0.03, Unknown, ComputeBound},
+	} {
+		set := machine(2)
+		for _, g := range set.Of(facts.GPU) {
+			set.Put(g, factCompute, val(c.compute))
+			set.Put(g, factUnknown, val(0))
+			set.Put(g, "gpu.copy_h2d_frac", val(c.copies))
+		}
+		rule := &Rule{ID: "data.r", Stage: "data", Class: Transfer}
+		other := &Rule{ID: "idle.r", Stage: "idle", Class: HostBound}
+		checks := []Check{{Rule: rule, Subject: set.Subjects[set.Of(facts.GPU)[0]], Outcome: c.outcome}, {Rule: other, Outcome: Unknown}}
+		v := Decide(checks, InputOf(set))
+		if v.Class != c.want || (v.Why != "") != (c.want == InsufficientEvidence) {
+			t.Errorf("%s: %+v, want %s", c.name, v, c.want)
+		}
+		if c.want == InsufficientEvidence && c.copies == 0.95 && !strings.HasPrefix(v.Why, "Copies between host and GPU took 95") {
+			t.Errorf("%s: %s", c.name, v.Why)
+		}
+	}
+}
+
+// A finding that the inputs cannot tell makes that the verdict, whatever else was found; only proven faults and cuts come before it.
+func TestInconclusive(t *testing.T) {
+	set := machine(1)
+	g := set.Of(facts.GPU)[0]
+	set.Put(g, factCompute, val(1))
+	checks := checksOf(set, []found{{ComputeInefficient, []float64{0.9}, "compute", 0, false}})
+	checks = append(checks, Check{Rule: &Rule{ID: "step.r", Stage: "step", Class: InsufficientEvidence}, Subject: set.Subjects[0], Outcome: Finding, Says: "Too little", Confidence: confMeasured})
+	v := Decide(checks, InputOf(set))
+	if v.Class != InsufficientEvidence || v.Why != "Too little" || fmt.Sprint(v.Evidence) != "[step.r]" || v.Recoverable != nil {
+		t.Errorf("%+v", v)
+	}
+	cut := Check{Rule: &Rule{ID: "hw.thermal", Stage: "hw", Class: Hardware}, Subject: set.Subjects[g], Outcome: Finding, Severity: High, Confidence: confMeasured}
+	if v := Decide(append(checks, cut), InputOf(set)); v.Class != Hardware {
+		t.Errorf("%+v", v)
+	}
+}
