@@ -26,7 +26,7 @@ var (
 	h2dLinkUse = &Decl{ID: "gpu.h2d_link_use_frac", Unit: unit.Frac, Per: GPU, Min: 0, Max: 1.5, Capture: "C9",
 		Doc: "Speed of the pinned copies of 1 MiB or more to the GPU, out of what its link can carry one way."}
 	h2dBlockingSaving = &Decl{ID: "gpu.h2d_blocking_saving_frac", Unit: unit.Frac, Per: GPU, Min: 0, Max: 1, Capture: "C4",
-		Doc: "What hiding the exposed pinned copies could return: the smaller of their time and of the window less the longer of the GPU's other work and the host's."}
+		Doc: "What hiding the exposed pinned copies could return: the smaller of their time and of the window less the longest of the GPU's other work, all copies and the host's work."}
 )
 
 // Copies: are copies to the GPU made from pageable memory, and do pinned ones run at the speed of the link? Read from the totals by
@@ -114,7 +114,8 @@ func (p *Pass) copiesOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Red
 }
 
 // blockingSaving bounds what hiding the exposed pinned copies returns. The GPU's other work is what its ledger holds besides idle gaps
-// and copies to it: a copy that moves aside does not take the step with it.
+// and copies to it: a copy that moves aside does not take the step with it, though no step is shorter than its copies. Without the host's side
+// of the steps the GPU alone bounds it, inferred.
 func (p *Pass) blockingSaving(sub int, g *timeline.GPULedger, pinned int64) {
 	if pinned == 0 {
 		p.Set(h2dBlockingSaving, sub, measured(0))
@@ -122,8 +123,7 @@ func (p *Pass) blockingSaving(sub int, g *timeline.GPULedger, pinned int64) {
 	}
 	host, ok := p.Get(rankHostBusy, sub)
 	if !ok {
-		p.Miss(h2dBlockingSaving, sub, "the trace does not show how long the host works in a step")
-		return
+		host = Value{Conf: timeline.Inferred}
 	}
 	var work int64
 	for o := range timeline.NOwners {
@@ -132,6 +132,7 @@ func (p *Pass) blockingSaving(sub int, g *timeline.GPULedger, pinned int64) {
 		}
 	}
 	w := float64(g.Window.Dur())
-	left := max(0, 1-max(float64(work)/w, host.Num))
+	copies := g.Owners[timeline.CopyH2D] + g.Side.HiddenCopy
+	left := max(0, 1-max(float64(work)/w, float64(copies)/w, host.Num))
 	p.Set(h2dBlockingSaving, sub, Value{Num: min(float64(pinned)/w, left), Cover: 1, Conf: host.Conf})
 }

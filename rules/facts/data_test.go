@@ -35,6 +35,16 @@ func TestCopies(t *testing.T) {
 	want(t, s, "gpu0", "gpu.h2d_blocking_saving_frac", 0.03)
 }
 
+// Where the host's side of the steps is not recorded the GPU alone bounds what hiding copies returns: no step is shorter than its copies.
+func TestCopiesWithoutHost(t *testing.T) {
+	r := handRank(0, h100, 1, timeline.Owners{timeline.Compute: 4 * ms, timeline.CopyH2D: 95 * ms, timeline.GapSwitch: ms})
+	r.GPUs[0].Subs[timeline.CopyH2D] = []timeline.SubNS{{Sub: timeline.SubPinned, NS: 95 * ms}}
+	s := derive(t, handInput(t, r))
+	if v := want(t, s, "gpu0", "gpu.h2d_blocking_saving_frac", 0.05); v.Conf != timeline.Inferred {
+		t.Errorf("%v", v.Conf)
+	}
+}
+
 func TestCopiesSampledLink(t *testing.T) {
 	r := handRank(0, h100, 1, timeline.Owners{timeline.Compute: ms})
 	r.GPUs[0].Copies = []timeline.CopyRow{{Kind: timeline.DirH2D, Memory: timeline.MemPinned, Count: 9, Bytes: 9e6, BigCount: 3, BigBytes: 12e6, BigDur: ms}}

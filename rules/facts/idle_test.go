@@ -128,6 +128,21 @@ func TestHostCalls(t *testing.T) {
 	}
 }
 
+// How much there is to judge, and a world that only a collective's group states.
+func TestRunShape(t *testing.T) {
+	b := newBench()
+	l := steps(4, 0.1, func(int) owned { return nil })
+	r := b.rank(0, "a", l)
+	r.Process.Backend = "nccl"
+	g := b.derive(t)
+	g.num("run", runOps, 400)
+	g.num("run", runWindow, 0.4)
+	g.missing("run", runWorld, "no trace states")
+	r.Collectives = []timeline.Collective{{GroupSize: 8, Bytes: -1, Step: -1}}
+	b.derive(t).num("run", runWorld, 8)
+	newBench().derive(t).missing("run", runOps, "no PyTorch trace")
+}
+
 // Python and CPU operators are not "0 %" where nobody recorded operators.
 func TestNoOperatorsRecorded(t *testing.T) {
 	b := newBench()

@@ -11,17 +11,39 @@ import (
 var (
 	runGPUs   = &Decl{ID: "run.gpus_count", Doc: "GPUs of the report.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
 	runRanks  = &Decl{ID: "run.ranks_count", Doc: "Training processes whose trace was given.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
-	runWorld  = &Decl{ID: "run.world_count", Doc: "World size that the traces state; 1 where the only trace knows neither ranks nor collectives.", Unit: unit.Count, Per: Run, Min: 1, Max: 1e6, Capture: "C4"}
+	runWorld  = &Decl{ID: "run.world_count", Doc: "World size that the traces state, else the largest group of a collective; 1 where the only trace knows neither ranks nor collectives.", Unit: unit.Count, Per: Run, Min: 1, Max: 1e6, Capture: "C4"}
+	runOps    = &Decl{ID: "run.device_ops_count", Doc: "Device operations in the analysed window of the GPU that has most.", Unit: unit.Count, Per: Run, Max: 1e12, Capture: "C4"}
+	runWindow = &Decl{ID: "run.window_s", Doc: "Length of the analysed window of the GPU that has most device operations.", Unit: unit.Second, Per: Run, Max: 1e9, Capture: "C4"}
 	runLedger = &Decl{ID: "run.ledgers_count", Doc: "GPUs of the report that have a time ledger.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
 )
 
-// RunShape asks what was given: GPUs, ranks, world size.
-var RunShape = &Deriver{Name: "run-shape", Gives: []*Decl{runGPUs, runRanks, runWorld, runLedger}, Run: func(p *Pass) {
+// RunShape asks what was given: GPUs, ranks, world size, and how much the GPUs did.
+var RunShape = &Deriver{Name: "run-shape", Gives: []*Decl{runGPUs, runRanks, runWorld, runLedger, runOps, runWindow}, Run: func(p *Pass) {
 	p.Set(runGPUs, 0, Value{Num: float64(len(p.Facts.Of(GPU))), Cover: 1, Conf: timeline.Measured})
 	p.Set(runRanks, 0, Value{Num: float64(len(p.Job.Ranks)), Cover: 1, Conf: timeline.Measured})
 	p.Set(runLedger, 0, Value{Num: float64(len(p.Job.GPUs)), Cover: 1, Conf: timeline.Measured})
+	var most *timeline.GPULedger
+	for _, ref := range p.Job.GPUs {
+		if g := &p.Job.Ranks[ref.Rank].GPUs[ref.GPU]; most == nil || g.Ops > most.Ops {
+			most = g
+		}
+	}
+	if most == nil {
+		p.missAll(0, noLedgers(p), runOps, runWindow)
+	} else {
+		p.Set(runOps, 0, measured(float64(most.Ops)))
+		p.Set(runWindow, 0, measured(most.Window.Dur().Seconds()))
+	}
+	group := 0 // the largest that a collective states
+	for _, r := range p.Job.Ranks {
+		for i := range r.Collectives {
+			group = max(group, r.Collectives[i].GroupSize)
+		}
+	}
 	if p.Job.World > 0 {
 		p.Set(runWorld, 0, Value{Num: float64(p.Job.World), Cover: 1, Conf: timeline.Measured})
+	} else if group > 1 {
+		p.Set(runWorld, 0, Value{Num: float64(group), Cover: 1, Conf: timeline.Inferred})
 	} else if len(p.Job.Ranks) == 0 {
 		p.Miss(runWorld, 0, noTrace)
 	} else if r := p.Job.Ranks[0]; len(p.Job.Ranks) == 1 && len(r.Collectives) == 0 && r.Process.Backend == "" && r.Process.Rank <= 0 {
@@ -30,6 +52,13 @@ var RunShape = &Deriver{Name: "run-shape", Gives: []*Decl{runGPUs, runRanks, run
 		p.Miss(runWorld, 0, "no trace states the world size")
 	}
 }}
+
+func noLedgers(p *Pass) string {
+	if len(p.Job.Ranks) == 0 {
+		return noTrace
+	}
+	return "the trace holds no device operation"
+}
 
 // gpuOwner has the share of each ledger owner, by owner.
 var gpuOwner = func() (out [timeline.NOwners]*Decl) {
