@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -143,10 +144,19 @@ func findingsBySaving(r *Report) []int {
 	return idx
 }
 
+// sentences begin with a capital.
+func sentences(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = upperFirst(s)
+	}
+	return out
+}
+
 func checkRow(r *Report, o RuleOutcome) CheckRow {
 	i := o.Checks[0]
 	c := &r.Checks[i]
-	row := CheckRow{Anchor: c.ID, ID: c.ID, Outcome: c.Outcome, Says: c.Says, LooksLike: c.LooksLike, Do: c.Do, Dont: c.Dont, Refs: c.Refs}
+	row := CheckRow{Anchor: c.ID, ID: c.ID, Outcome: c.Outcome, Says: c.Says, LooksLike: c.LooksLike, Do: sentences(c.Do), Dont: sentences(c.Dont), Refs: c.Refs}
 	if c.Confidence != nil && c.Outcome != "unknown" {
 		row.Confidence = *c.Confidence
 	}
@@ -325,7 +335,7 @@ func numberRows(r *Report, c *Check) []NumberRow {
 	}
 	sort.Strings(names)
 	for _, n := range names {
-		out = append(out, NumberRow{Name: "limit " + n, Value: digits(c.Limits[n], 4, "\u202f"), Source: c.LimitSources[n]})
+		out = append(out, NumberRow{Name: "limit " + n, Value: plain(c.Limits[n]), Source: c.LimitSources[n]})
 	}
 	return out
 }
@@ -354,6 +364,14 @@ func factText(id string, v float64) string {
 			return "yes"
 		}
 		return "no"
+	}
+	return plain(v)
+}
+
+// plain prints a number without a unit: a count as it is, another with four digits.
+func plain(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return Count(int64(v))
 	}
 	return digits(v, 4, "\u202f")
 }

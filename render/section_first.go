@@ -40,6 +40,10 @@ func headerFacts(r *Report) []string {
 		}
 	}
 	for _, n := range order {
+		if n == "GPU" { // no file names the part
+			out = append(out, fmt.Sprintf("%d %s", names[n], Plural(names[n], "GPU", "GPUs")))
+			continue
+		}
 		out = append(out, fmt.Sprintf("%d × %s", names[n], n))
 	}
 	if len(hosts) > 1 {
@@ -56,7 +60,7 @@ func headerFacts(r *Report) []string {
 	}
 	switch {
 	case n > 0:
-		out = append(out, fmt.Sprintf("%s steps in %s", Count(int64(n)), Dur(float64(r.Ledger[0].WindowNS), 3)))
+		out = append(out, fmt.Sprintf("%s in %s", nSteps(n), Dur(float64(r.Ledger[0].WindowNS), 3)))
 	case r.Window.DurNS > 0:
 		out = append(out, Dur(float64(r.Window.DurNS), 3))
 	}
@@ -192,7 +196,9 @@ func (fs *FirstScreen) hero(r *Report) {
 	for _, l := range r.Ledger {
 		n = max(n, l.Steps)
 	}
-	if steps {
+	if n == 1 {
+		fs.Caption = "The one step recorded, owners in the order in which they ran"
+	} else if steps {
 		fs.Caption = fmt.Sprintf("A step, mean of %s, owners in the order in which they ran", Count(int64(n)))
 	} else {
 		fs.Caption = "The whole window, first to last device operation: no steps were found"
@@ -353,6 +359,9 @@ func (fs *FirstScreen) next(r *Report) {
 	v := &r.Verdict
 	for _, s := range v.Do {
 		lead, text := splitLead(s)
+		if text != "" || lead == s {
+			lead, text = stopped(lead, text)
+		}
 		fs.Do = append(fs.Do, Do{Lead: lead, Text: text})
 	}
 	if c := v.Record; c != nil {
@@ -366,15 +375,48 @@ func (fs *FirstScreen) next(r *Report) {
 	if len(fs.Dont) > 1 {
 		fs.Dont = fs.Dont[:1]
 	}
+	for i, s := range fs.Dont {
+		s, _ = stopped(s, "")
+		fs.Dont = append([]string{}, fs.Dont...)
+		fs.Dont[i] = s
+	}
 }
 
 // splitLead cuts an advice at its first comma or colon, so that the imperative stands out.
 func splitLead(s string) (lead, text string) {
 	s = strings.TrimSpace(s)
-	if i := strings.IndexAny(s, ",:;("); i > 8 && i < 90 {
-		return strings.TrimSpace(s[:i]), s[i:]
+	for i, c := range s {
+		if i >= 90 {
+			break
+		}
+		if i > 3 && c == ':' || i > 8 && (strings.ContainsRune(",;", c) || c == '(' && s[i-1] == ' ') { // a bracket of its own, not that of a call
+			return strings.TrimSpace(s[:i]), s[i:]
+		}
 	}
 	return s, ""
+}
+
+// stopped ends an advice with a full stop.
+func stopped(lead, text string) (string, string) {
+	whole := lead + text
+	if whole == "" || strings.ContainsAny(whole[len(whole)-1:], ".:!?") {
+		return lead, text
+	}
+	if text == "" {
+		return lead + ".", ""
+	}
+	return lead, text + "."
+}
+
+// nSteps is a count of steps in words.
+func nSteps(n int) string { return Count(int64(n)) + " " + Plural(n, "step", "steps") }
+
+// answeredOf says how many of the unknown checks the plan answers.
+func answeredOf(n, unknown int) string {
+	if n == unknown {
+		return fmt.Sprintf("all %d", n)
+	}
+	return fmt.Sprintf("%d of the %d", n, unknown)
 }
 
 func (fs *FirstScreen) unseen(r *Report) {
@@ -390,7 +432,7 @@ func (fs *FirstScreen) unseen(r *Report) {
 	if len(r.CapturePlan) > 0 {
 		n := answered(r)
 		k := len(r.CapturePlan)
-		fs.UnseenLink = fmt.Sprintf("%s %s %d of the %d", NumberWord(k), Plural(k, "command answers", "commands answer"), n, unknown)
+		fs.UnseenLink = fmt.Sprintf("%s %s %s", NumberWord(k), Plural(k, "command answers", "commands answer"), answeredOf(n, unknown))
 	}
 }
 

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -31,12 +32,18 @@ func ledgerSection(r *Report) (Section, bool) {
 		total = max(total, l.Steps)
 	}
 	if steps {
-		s.Lead = fmt.Sprintf("Every nanosecond of every GPU has one owner. %s steps, mean of a step, in %s. Each row sums to its step, and the steps to the window.", Count(int64(total)), unit)
+		s.Lead = fmt.Sprintf("Every nanosecond of every GPU has one owner. %s, mean of a step, in %s. Each row sums to its step, and the steps to the window.", nSteps(total), unit)
 	} else {
 		lb.ScaleLabel = "Window, 0 to " + Dur(scale, 3)
 		s.Lead = fmt.Sprintf("Every nanosecond of every GPU has one owner. No steps were found, so one ledger runs from the first to the last device operation, in %s.", unit)
 	}
-	s.Lead += " Hidden communication ran under compute and is no part of the sum."
+	hidden := false
+	for i := range r.Ledger {
+		hidden = hidden || r.Ledger[i].Side.HiddenComm > 0
+	}
+	if hidden {
+		s.Lead += " Hidden communication ran under compute and is no part of the sum."
+	}
 	var fams []int
 	for f, fam := range Families {
 		for i := range r.Ledger {
@@ -49,7 +56,9 @@ func ledgerSection(r *Report) (Section, bool) {
 	for _, f := range fams {
 		lb.Columns = append(lb.Columns, Column{Title: Families[f].Short, Owners: []string{Families[f].Owners[0].String()}, Num: true, More: f != 0 && !busiest(r, fams, f)})
 	}
-	lb.Columns = append(lb.Columns, Column{Title: "Hidden comm.", Num: true, More: true})
+	if hidden {
+		lb.Columns = append(lb.Columns, Column{Title: "Hidden comm.", Num: true, More: true})
+	}
 	rows, others := drawn(r)
 	if len(others) > 0 {
 		s.Lead += fmt.Sprintf(" %d of %d GPUs are drawn: those to blame, the extremes of each owner and a typical one; the workbook has all.", len(rows), len(r.Ledger))
@@ -86,8 +95,9 @@ func ledgerSection(r *Report) (Section, bool) {
 			}
 			b.Cells = append(b.Cells, c)
 		}
-		h := float64(l.Side.HiddenComm) / perStep(l) / unitNS
-		b.Cells = append(b.Cells, Cell{Text: fixed(h, step), Weak: true})
+		if hidden {
+			b.Cells = append(b.Cells, Cell{Text: aligned(float64(l.Side.HiddenComm)/perStep(l)/unitNS, step), Weak: true})
+		}
 		b.Alt = b.Name + ": " + b.Alt
 		lb.Bars = append(lb.Bars, b)
 	}
@@ -162,6 +172,17 @@ func fixed(v, step float64) string {
 	return whole
 }
 
+// aligned is a number of a column whose last shown digit is step; exactly none is a bare 0.
+func aligned(v, step float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < step/2:
+		return "<" + fixed(step, step)
+	}
+	return fixed(v, step)
+}
+
 func waitsTable(r *Report) (Table, bool) {
 	if len(r.Waits) == 0 {
 		return Table{}, false
@@ -177,6 +198,7 @@ func waitsTable(r *Report) (Table, bool) {
 	}
 	t := Table{ID: "waits", Title: "What the peers’ wait was made of", Lead: "The owner on the late rank, over the part of its time the others waited for.",
 		Columns: []Column{{Title: "Late rank"}, {Title: "was in"}, {Title: "ms a step and GPU", Num: true}, {Title: "Share of the wait", Num: true}, {Title: "", Bar: true, Wide: true, More: true}}}
+	step := pow10for(float64(r.Waits[0].DurNS) / float64(gpus*steps) / 1e6)
 	var rest, shown int64
 	for i, w := range r.Waits {
 		if i >= 6 || w.DurNS*200 < sum {
@@ -191,11 +213,11 @@ func waitsTable(r *Report) (Table, bool) {
 		o, _ := timeline.ParseOwner(w.Owner)
 		f := float64(w.DurNS) / float64(sum)
 		t.Rows = append(t.Rows, Row{Bold: i == 0, Cells: []Cell{{Text: name, Strong: i == 0}, {Text: OwnerWord(o), Owner: w.Owner},
-			{Text: digits(float64(w.DurNS)/float64(gpus*steps)/1e6, 3, "\u202f")}, {Text: Pct1(f)}, {Bar: f, BarOwner: w.Owner}}})
+			{Text: aligned(float64(w.DurNS)/float64(gpus*steps)/1e6, step)}, {Text: Pct1(f)}, {Bar: f, BarOwner: w.Owner}}})
 	}
 	if rest > 0 {
 		f := float64(rest) / float64(sum)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "Others", Weak: true}, {Text: ""}, {Text: digits(float64(rest)/float64(gpus*steps)/1e6, 3, "\u202f")}, {Text: Pct1(f)}, {Bar: f, BarOwner: "unknown"}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "Others", Weak: true}, {Text: ""}, {Text: aligned(float64(rest)/float64(gpus*steps)/1e6, step)}, {Text: Pct1(f)}, {Bar: f}}})
 	}
 	return t, shown > 0
 }
@@ -297,5 +319,11 @@ func stepsHow(r *Report) (Table, bool) {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: Middle(m.Path, 48), Title: m.Path}, {Text: how}, {Text: m.Confidence}, {Text: itoa(m.Steps)}, {Text: Middle(d, 160), Title: Middle(d, 600), Weak: true}}})
 	}
 	capRows(&t, "traces")
+	if !slices.ContainsFunc(r.StepMarks, func(m StepMarks) bool { return len(m.Dropped) > 0 }) {
+		t.Columns = t.Columns[:len(t.Columns)-1]
+		for i := range t.Rows {
+			t.Rows[i].Cells = t.Rows[i].Cells[:len(t.Columns)]
+		}
+	}
 	return t, true
 }

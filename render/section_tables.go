@@ -61,6 +61,7 @@ func kernelsSection(r *Report) (Section, bool) {
 	for _, a := range order {
 		most = max(most, float64(a.dur))
 	}
+	step := pow10for(most / den / 1e6)
 	var restDur, restCount int64
 	restN := 0
 	for i, a := range order {
@@ -87,11 +88,11 @@ func kernelsSection(r *Report) (Section, bool) {
 			op = Cell{Text: Middle(a.op, 40), Title: a.op, Weak: true}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: KernelName(a.name), Title: clean(a.name)}, {Text: a.class, Weak: true}, {Text: digits(float64(a.count)/den, 3, "\u202f")}, med,
-			{Text: digits(float64(a.dur)/den/1e6, 3, "\u202f")}, {Bar: float64(a.dur) / most, BarOwner: owner}, {Text: Pct1(float64(a.dur) / float64(max(busy, 1)))}, tc, op}})
+			{Text: aligned(float64(a.dur)/den/1e6, step)}, {Bar: float64(a.dur) / most, BarOwner: owner}, {Text: Pct1(float64(a.dur) / float64(max(busy, 1)))}, tc, op}})
 	}
 	if restDur > 0 {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "The rest", Weak: true, Title: fmt.Sprintf("%d more rows; the workbook has them", restN)}, {}, {Text: digits(float64(restCount)/den, 3, "\u202f"), Weak: true}, {},
-			{Text: digits(float64(restDur)/den/1e6, 3, "\u202f"), Weak: true}, {Bar: min(1, float64(restDur)/most), BarOwner: "gap.switch"}, {Text: Pct1(float64(restDur) / float64(max(busy, 1))), Weak: true}, {}, {}}})
+			{Text: aligned(float64(restDur)/den/1e6, step), Weak: true}, {Bar: min(1, float64(restDur)/most)}, {Text: Pct1(float64(restDur) / float64(max(busy, 1))), Weak: true}, {}, {}}})
 	}
 	lead := fmt.Sprintf("What %s of kernel time %s consisted of", Dur(float64(busy)/den, 3), per)
 	if gpus > 1 {
@@ -108,8 +109,18 @@ func KernelName(s string) string {
 	for _, p := range []string{"at::native::", "cutlass::", "at::cuda::"} {
 		s = strings.ReplaceAll(s, p, "")
 	}
-	if i := strings.IndexByte(s, '('); i > 12 {
-		s = s[:i]
+	depth := 0
+	for i, c := range s { // the parameters go, a cast inside of template arguments stays
+		switch c {
+		case '<':
+			depth++
+		case '>':
+			depth--
+		case '(':
+			if i > 12 && depth <= 0 {
+				return Middle(s[:i], 64)
+			}
+		}
 	}
 	return Middle(s, 64)
 }
@@ -219,8 +230,21 @@ func copiesSection(r *Report) (Section, bool) {
 	for i := range r.Ledger {
 		steps = max(steps, int64(r.Ledger[i].Steps))
 	}
-	t := Table{ID: "copy-table", Shown: 12, Columns: []Column{{Title: "Copy"}, {Title: "GPU", More: true}, {Title: "Calls a step", Num: true, More: true}, {Title: "MB a step", Num: true}, {Title: "ms a step", Num: true},
-		{Title: "Exposed, ms", Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "GB/s of large ones", Num: true, More: true}}}
+	var long, large int64
+	for i := range r.Copies {
+		long, large = max(long, r.Copies[i].DurNS), max(large, r.Copies[i].Bytes)
+	}
+	unit, unitNS := "ms", 1e6
+	if float64(long) < 0.1e6*float64(steps) {
+		unit, unitNS = "µs", 1e3
+	}
+	size, unitB := "MB", 1e6
+	if float64(large) < 1e6*float64(steps) {
+		size, unitB = "kB", 1e3
+	}
+	tStep, bStep := pow10for(float64(long)/float64(steps)/unitNS), pow10for(float64(large)/float64(steps)/unitB)
+	t := Table{ID: "copy-table", Shown: 12, Columns: []Column{{Title: "Copy"}, {Title: "GPU", More: true}, {Title: "Calls a step", Num: true, More: true}, {Title: size + " a step", Num: true}, {Title: unit + " a step", Num: true},
+		{Title: "Exposed, " + unit, Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "GB/s of large ones", Num: true, More: true}}}
 	var most int64 = 1
 	for i := range r.Copies {
 		most = max(most, r.Copies[i].DurNS)
@@ -241,8 +265,8 @@ func copiesSection(r *Report) (Section, bool) {
 			bw = Cell{Text: digits(*c.BW/1e9, 3, "")}
 		}
 		d := float64(steps)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, {Text: gpuLabel(r, c.GPU), Weak: true}, {Text: digits(float64(c.Count)/d, 3, "\u202f")}, {Text: digits(float64(c.Bytes)/d/1e6, 3, "\u202f")},
-			{Text: msCell(c.DurNS, d)}, {Text: msCell(c.ExposedNS, d)}, {Bar: float64(c.DurNS) / float64(most), BarOwner: owner}, bw}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, {Text: gpuLabel(r, c.GPU), Weak: true}, {Text: digits(float64(c.Count)/d, 3, "\u202f")}, {Text: aligned(float64(c.Bytes)/d/unitB, bStep)},
+			{Text: aligned(float64(c.DurNS)/d/unitNS, tStep)}, {Text: aligned(float64(c.ExposedNS)/d/unitNS, tStep)}, {Bar: float64(c.DurNS) / float64(most), BarOwner: owner}, bw}})
 	}
 	capRows(&t, "kinds of copies")
 	return Section{ID: "copies", Title: "Copies", Lead: "Exposed is the time in which only the copy kept the GPU from standing empty.", Blocks: []Block{t}}, true
@@ -276,7 +300,7 @@ func captureSection(r *Report) (Section, bool) {
 			more = fmt.Sprintf(" and %d more", len(ids)-8)
 			ids = ids[:8]
 		}
-		c.Items = append(c.Items, CommandItem{N: i + 1, ID: fmt.Sprintf("capture-%d", i+1), Title: fmt.Sprintf("Answers %d. %s.", len(p.Answers), strings.TrimSuffix(p.Title, ".")), Where: strings.TrimSuffix(p.Where+". "+p.Note, ". ") + ".",
+		c.Items = append(c.Items, CommandItem{N: i + 1, ID: fmt.Sprintf("capture-%d", i+1), Title: fmt.Sprintf("Answers %d. %s.", len(p.Answers), upperFirst(strings.TrimSuffix(p.Title, "."))), Where: strings.TrimSuffix(upperFirst(p.Where)+". "+upperFirst(p.Note), ". ") + ".",
 			Command: p.Command, Answers: strings.Join(ids, ", ") + more})
 	}
 	unknown := 0
@@ -289,7 +313,7 @@ func captureSection(r *Report) (Section, bool) {
 		s.Lead = "No command would answer more."
 		return s, true
 	}
-	s.Lead = fmt.Sprintf("%s %s %d of the %d unknown checks. Run them while the job runs.", NumberWord(len(c.Items)), Plural(len(c.Items), "command answers", "commands answer"), answered(r), unknown)
+	s.Lead = fmt.Sprintf("%s %s %s unknown checks.", NumberWord(len(c.Items)), Plural(len(c.Items), "command answers", "commands answer"), answeredOf(answered(r), unknown))
 	s.Blocks = []Block{c}
 	return s, true
 }
@@ -311,7 +335,13 @@ func inputsSection(r *Report) (Section, bool) {
 			bad++
 		}
 	}
-	s.Lead = fmt.Sprintf("%d %s, %s. %d %s read", len(r.Inputs), Plural(len(r.Inputs), "file", "files"), Bytes(float64(bytes)), used, Plural(used, "was", "were"))
+	s.Lead = fmt.Sprintf("%d %s, %s", len(r.Inputs), Plural(len(r.Inputs), "file", "files"), Bytes(float64(bytes)))
+	switch {
+	case used == len(r.Inputs):
+		s.Lead += Plural(used, ", read", ", all read")
+	default:
+		s.Lead += fmt.Sprintf(". %d %s read", used, Plural(used, "was", "were"))
+	}
 	if n := len(r.Inputs) - ours; n > 0 {
 		s.Lead += fmt.Sprintf(", %d %s none of ours", n, Plural(n, "is", "are"))
 	}
@@ -331,7 +361,7 @@ func inputsSection(r *Report) (Section, bool) {
 		case !in.Used:
 			row.Cells = append(row.Cells, Cell{Text: notUsed(in), Title: in.Note, Weak: true})
 		case in.CoverageFrac != nil:
-			row.Cells = append(row.Cells, Cell{Text: Pct(*in.CoverageFrac), Bar: *in.CoverageFrac, BarOwner: "gap.switch"})
+			row.Cells = append(row.Cells, Cell{Text: Pct(*in.CoverageFrac), Bar: *in.CoverageFrac})
 		default:
 			row.Cells = append(row.Cells, Cell{Text: "–", Weak: true, Title: "it has no times on the axis"})
 		}
@@ -417,6 +447,10 @@ func gpusTable(r *Report) (Table, bool) {
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
 		host, idx, uuid, m := "–", "–", "–", "none matched"
+		part := Cell{Text: gpuModel(g.Name)}
+		if g.Name == "" {
+			part = Cell{Text: "not recorded", Weak: true}
+		}
 		if g.Host != nil {
 			host = *g.Host
 		}
@@ -429,7 +463,7 @@ func gpusTable(r *Report) (Table, bool) {
 		if g.Match != nil {
 			m = *g.Match
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: gpuLabel(r, g.ID)}, {Text: gpuModel(g.Name)}, {Text: host, Weak: true}, {Text: idx}, {Text: Middle(uuid, 20), Title: uuid, Weak: true}, {Text: m, Weak: true}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: gpuLabel(r, g.ID)}, part, {Text: host, Weak: true}, {Text: idx}, {Text: Middle(uuid, 20), Title: uuid, Weak: true}, {Text: m, Weak: true}}})
 	}
 	capRows(&t, "GPUs")
 	return t, true

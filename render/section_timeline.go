@@ -18,7 +18,7 @@ func dipsSection(r *Report) (Section, bool) {
 	}
 	s := Section{ID: "dips", Title: "When the GPU dropped, who was holding the time?", Rail: "Dips", Count: itoa(r.DipsCount)}
 	named := 0
-	t := Table{ID: "dip-table", Shown: 4, Columns: []Column{{Title: ""}, {Title: "At", Num: true}, {Title: "Lasted", Num: true}, {Title: "GPUs"},
+	t := Table{ID: "dip-table", Shown: 4, Columns: []Column{{Title: ""}, {Title: "At", Num: true}, {Title: "Lasted", Num: true, More: true}, {Title: "GPUs", More: true},
 		{Title: "Utilisation, %", Num: true}, {Title: "Held by"}, {Title: "Held, ms", Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Rests on", More: true}}}
 	var most int64 = 1
 	for i := range r.Dips {
@@ -37,10 +37,10 @@ func dipsSection(r *Report) (Section, bool) {
 			heldCell = Cell{Text: digits(float64(ns)/1e6, 3, "\u202f")}
 			bar = Cell{Bar: float64(ns) / float64(most), BarOwner: owner}
 		}
-		refs := strings.Join(d.Refs, ", ")
+		refs := compactRefs(d.Refs)
 		t.Rows = append(t.Rows, Row{ID: "dip-" + d.ID, Cells: []Cell{{Text: strings.ToUpper(d.ID), Strong: true},
 			{Text: digits(float64(d.StartNS)/sec, 3, "") + nbsp + "s"}, {Text: Dur(float64(d.DurNS), 2)}, {Text: gpuList(r, d.GPUs)},
-			{Text: fmt.Sprintf("%.0f → %.0f", d.FromFrac*100, d.ToFrac*100)}, held, heldCell, bar, {Text: Middle(refs, 60), Title: refs, Weak: true}}})
+			{Text: fmt.Sprintf("%.0f → %.0f", d.FromFrac*100, d.ToFrac*100)}, held, heldCell, bar, {Text: Middle(refs, 60), Title: strings.Join(d.Refs, ", "), Weak: true}}})
 	}
 	s.Lead = fmt.Sprintf("%s %s in the sampled curves. ", NumberWord(r.DipsCount), Plural(r.DipsCount, "drop", "drops"))
 	if r.DipsCount > len(r.Dips) {
@@ -56,6 +56,25 @@ func dipsSection(r *Report) (Section, bool) {
 	}
 	s.Blocks = []Block{t}
 	return s, true
+}
+
+// compactRefs names a file once for all its rows that follow one another: smi.log:17, 18, 19.
+func compactRefs(refs []string) string {
+	var b strings.Builder
+	file := ""
+	for i, ref := range refs {
+		k := strings.LastIndexByte(ref, ':')
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if k > 0 && file == ref[:k] {
+			b.WriteString(ref[k+1:])
+			continue
+		}
+		file = ref[:max(k, 0)]
+		b.WriteString(ref)
+	}
+	return b.String()
 }
 
 // holder is the owner other than compute that held most of a dip; "" when no ledger covers it.
@@ -407,7 +426,7 @@ func timeLineSection(r *Report) (Section, bool) {
 	for i := range r.Ledger {
 		n = max(n, r.Ledger[i].Steps)
 	}
-	if n > 0 {
+	if n > 1 {
 		t.Note = fmt.Sprintf("Intervals are kept for the slowest, the median and the first of %s steps and for the largest dips; elsewhere zoom stops at steps.", Count(int64(n)))
 	}
 	if len(others) > 0 {

@@ -920,6 +920,17 @@ function fitLabels() {
 	}
 }
 
+// ---- a long command on the first screen shows its first lines, and a way to the rest
+function cutCommands() {
+	for (const box of all('.four .cmd')) {
+		const pre = box.querySelector('pre'), more = box.querySelector('.whole');
+		if (!more || more.querySelector('input').checked) continue;
+		const cut = pre.scrollHeight > pre.clientHeight + 2;
+		box.classList.toggle('cut', cut);
+		more.hidden = !cut;
+	}
+}
+
 const kinds = { hero: LaneChart, lane: LaneChart, steps: StepChart, timeline: TimeLine };
 const chartById = id => charts.find(c => c.id === id);
 
@@ -929,6 +940,7 @@ async function startCharts() {
 	const els = all('.chart');
 	await Promise.all([doc.fonts.load('400 12px Inter'), doc.fonts.load('600 12px Inter'), doc.fonts.load('500 12px Inter')]);
 	fitLabels();
+	cutCommands();
 	P = await palette(colours());
 	await printPalette();
 	if (!els.length) { root.dataset.ready = 'yes'; return; }
@@ -939,7 +951,7 @@ async function startCharts() {
 		if (root.clientWidth === wide) return;
 		wide = root.clientWidth;
 		clearTimeout(wait);
-		wait = setTimeout(() => { fitLabels(); for (const c of charts) c.redraw(); }, 80);
+		wait = setTimeout(() => { fitLabels(); cutCommands(); for (const c of charts) c.redraw(); }, 80);
 	}).observe(root);
 	root.dataset.ready = 'yes';
 }

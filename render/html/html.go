@@ -493,8 +493,13 @@ func colClass(c render.Column) string {
 
 func (d *drawer) funcs() template.FuncMap {
 	return template.FuncMap{
-		"w":          d.tr,
-		"fam":        func(owner string) string { return fills[familyByOwner(owner)].key },
+		"w": d.tr,
+		"fam": func(owner string) string {
+			if owner == "" { // a share of nobody's time
+				return "plain"
+			}
+			return fills[familyByOwner(owner)].key
+		},
 		"pct":        func(f float64) template.CSS { return template.CSS(strconv.FormatFloat(100*clamp(f), 'f', 3, 64) + "%") },
 		"thin":       func(f float64) bool { return !(f >= 0.004) },
 		"plan":       d.planLink,

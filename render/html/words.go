@@ -4,7 +4,7 @@ package html
 var zh = map[string]string{
 	"Skip to the verdict": "跳到结论", "Contents": "目录", "Theme": "主题", "auto": "自动", "dark": "深色", "light": "浅色",
 	"Verdict": "结论", "cause": "原因", "Cost": "代价", "How sure": "可信度", "Do next": "下一步", "Not seen": "没有看到",
-	"measured": "实测", "inferred": "推断", "hint": "线索", "Command": "命令", "Do not": "不要", "Do": "要做", "Copy": "复制",
+	"measured": "实测", "inferred": "推断", "hint": "线索", "Command": "命令", "Do not": "不要", "Do": "要做", "Copy": "复制", "Whole command": "完整命令",
 	"Copied": "已复制", "Selected: copy it with the keyboard": "已选中，请用键盘复制", "Show": "显示", "more": "更多", "More columns": "更多列",
 	"Show as table": "以表格显示", "Whole run": "整个运行", "Slowest step": "最慢的一步", "zoom": "缩放", "Dip": "下降",
 	"drag to move, Ctrl + wheel to zoom, arrow keys when focused": "拖动平移，Ctrl + 滚轮缩放，聚焦后可用方向键",
