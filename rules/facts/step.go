@@ -2,12 +2,11 @@ package facts
 
 import (
 	"fmt"
-	"math"
-	"math/rand"
 	"sort"
 
 	"gpureport/ingest/timeline"
 	"gpureport/ingest/unit"
+	"gpureport/rules/ledger"
 )
 
 // minSteps is how many steps a spread needs; minPeriodSteps how many make a period more than inferred.
@@ -40,14 +39,14 @@ var (
 	rankLost     = stepDecl("rank.step_lost_outliers_frac", unit.Frac, 0, 1, "Time of those steps above the median, out of all step time.")
 
 	rankPeriod     = stepDecl("rank.step_period_count", unit.Count, 2, 256, "Steps from one slow step to the next, best of 2 to a quarter of the steps.")
-	rankEta        = stepDecl("rank.step_period_eta2_frac", unit.Frac, 0, 1, "Share of the variance of step time that the place in that period explains.")
+	rankEta        = stepDecl("rank.step_period_eta2_frac", unit.Frac, 0, 1, "Share of the variance of step time that the place in that period explains, less what chance gives to as many places.")
 	rankEtaChance  = stepDecl("rank.step_period_chance_frac", unit.Frac, 0, 1, "99th percentile of the same share over shuffled steps.")
-	rankExcess     = stepDecl("rank.step_periodic_excess_frac", unit.Frac, 0, 1e6, "Excess of the slowest place in the period over the typical one, out of the median step.")
-	rankSavePeriod = stepDecl("rank.step_save_periodic_frac", unit.Frac, 0, 1, "That excess spread over the whole period, out of step time.")
+	rankExcess     = stepDecl("rank.step_periodic_excess_frac", unit.Frac, 0, 1e6, "Median of the slowest place in the period above the median of the other places, out of it.")
+	rankSavePeriod = stepDecl("rank.step_save_periodic_frac", unit.Frac, 0, 1, "Step time by which the places of the period lie above their median, out of all step time.")
 	rankMatch      = stepDecl("rank.step_period_match", unit.Text, 0, 0, "Intervals of the run, as the user states them, that equal the period.")
 
 	rankDrift     = stepDecl("rank.step_drift_frac", unit.Frac, -1e6, 1e6, "Theil-Sen slope of step time x number of steps, out of the median.")
-	rankDriftP    = stepDecl("rank.step_drift_p_frac", unit.Frac, 0, 1, "Two-sided p of Mann-Kendall's trend test, on block means where neighbouring steps resemble each other.")
+	rankDriftP    = stepDecl("rank.step_drift_p_frac", unit.Frac, 0, 1, "Two-sided p of Mann-Kendall's trend test, on block medians where neighbouring steps resemble each other.")
 	rankSaveDrift = stepDecl("rank.step_save_drift_frac", unit.Frac, 0, 1, "Step time that the drift had added by the end, out of the step time there.")
 )
 
@@ -157,14 +156,11 @@ func (p *Pass) spreadOf(sub int, r *timeline.Reduced, x []float64) {
 	v := Value{Cover: 1, Conf: stepConf(r), Refs: stepRefs(l, r.Path, slowest), NRefs: len(x)}
 	num := func(f float64) Value { o := v; o.Num = f; return o }
 
-	med, sum := median(x), 0.0
-	dev := make([]float64, len(x))
-	for i, f := range x {
-		dev[i] = math.Abs(f - med)
+	sum := 0.0
+	for _, f := range x {
 		sum += f
 	}
-	sigma := 1.4826 * median(dev)
-	p.Set(rankCV, sub, num(sigma/med))
+	p.Set(rankCV, sub, num(ledger.RobustCV(x)))
 	low, above := quantile(x, 0.1), 0.0
 	for _, f := range x {
 		above += max(0, f-low)
@@ -172,25 +168,17 @@ func (p *Pass) spreadOf(sub int, r *timeline.Reduced, x []float64) {
 	p.Set(rankJitter, sub, num(above/sum))
 	p.slowOwner(sub, l, byLen, v)
 
-	var out []int
-	lost := 0.0
-	for i, f := range x {
-		if f > med+5*sigma && f > 1.2*med {
-			out = append(out, i)
-			lost += f - med
-		}
-	}
+	out, lost := ledger.Outliers(x)
 	o := v
 	o.Refs, o.NRefs = stepRefs(l, r.Path, out[:min(len(out), maxRefs)]), len(out)
 	o.Num = float64(len(out))
 	p.Set(rankOutliers, sub, o)
-	o.Num = lost / sum
+	o.Num = lost
 	p.Set(rankLost, sub, o)
 
 	p.periodOf(sub, x, v)
 
-	slope, pv := trend(x)
-	drift := slope * float64(len(x)) / med
+	drift, pv := ledger.Trend(x)
 	p.Set(rankDrift, sub, num(drift))
 	p.Set(rankDriftP, sub, num(pv))
 	p.Set(rankSaveDrift, sub, num(max(0, drift)/(1+max(0, drift))))
@@ -257,9 +245,9 @@ func firstRow(l *timeline.GPULedger, s timeline.StepRow) uint32 {
 }
 
 func (p *Pass) periodOf(sub int, x []float64, v Value) {
-	k, eta, class := period(x)
-	if k == 0 {
-		p.missAll(sub, "the steps do not differ, so there is no period", rankPeriod, rankExcess, rankSavePeriod, rankMatch)
+	per := ledger.Period(x)
+	if per.K == 0 {
+		p.missAll(sub, "the steps do not differ by their place in any period", rankPeriod, rankExcess, rankSavePeriod, rankMatch)
 		v.Num = 0
 		p.Set(rankEta, sub, v)
 		p.Set(rankEtaChance, sub, v)
@@ -269,20 +257,14 @@ func (p *Pass) periodOf(sub int, x []float64, v Value) {
 		v.Conf = min(v.Conf, timeline.Inferred)
 	}
 	num := func(f float64) Value { o := v; o.Num = f; return o }
-	med, typical := median(x), median(class)
-	worst, all := 0.0, 0.0
-	for _, m := range class {
-		worst = max(worst, m-typical)
-		all += max(0, m-typical)
-	}
-	p.Set(rankPeriod, sub, num(float64(k)))
-	p.Set(rankEta, sub, num(eta))
-	p.Set(rankEtaChance, sub, num(chance(x)))
-	p.Set(rankExcess, sub, num(worst/med))
-	p.Set(rankSavePeriod, sub, num(min(1, all/float64(k)/mean(x))))
+	p.Set(rankPeriod, sub, num(float64(per.K)))
+	p.Set(rankEta, sub, num(per.Eta2))
+	p.Set(rankEtaChance, sub, num(max(0, per.Threshold)))
+	p.Set(rankExcess, sub, num(max(0, per.Excess)))
+	p.Set(rankSavePeriod, sub, num(per.Lost))
 	var names []string
 	for _, iv := range intervals {
-		if n, ok := stated(p.Input.Set, iv.key); ok && n == float64(k) {
+		if n, ok := stated(p.Input.Set, iv.key); ok && n == float64(per.K) {
 			names = append(names, iv.name)
 		}
 	}
@@ -292,162 +274,4 @@ func (p *Pass) periodOf(sub int, x []float64, v Value) {
 	} else {
 		p.Miss(rankMatch, sub, "no interval that --set states equals the period")
 	}
-}
-
-// period finds k of 2..min(256, n/4) whose classes (index mod k) explain most of the variance. Shares are adjusted for the number of
-// classes, and the smallest k within a twentieth of the best wins, so that 8 does not stand for 4. It gives the plain share and the
-// means of the classes; k 0 where x does not vary.
-func period(x []float64) (k int, eta float64, class []float64) {
-	n := len(x)
-	best := 0.0
-	top := min(256, n/4)
-	adjusted := make([]float64, top+1)
-	for j := 2; j <= top; j++ {
-		e, ok := etaSquared(x, j)
-		if !ok {
-			return 0, 0, nil
-		}
-		adjusted[j] = 1 - (1-e)*float64(n-1)/float64(n-j)
-		if k == 0 || adjusted[j] > best {
-			k, best = j, adjusted[j]
-		}
-	}
-	if k == 0 {
-		return 0, 0, nil
-	}
-	for j := 2; j < k; j++ {
-		if adjusted[j] >= 0.95*best && best > 0 {
-			k = j
-			break
-		}
-	}
-	eta, _ = etaSquared(x, k)
-	return k, eta, classMeans(x, k)
-}
-
-func classMeans(x []float64, k int) []float64 {
-	m, c := make([]float64, k), make([]float64, k)
-	for i, v := range x {
-		m[i%k] += v
-		c[i%k]++
-	}
-	for j := range m {
-		m[j] /= c[j]
-	}
-	return m
-}
-
-// etaSquared is the share of the sum of squares that lies between the classes index mod k; ok is false where x does not vary.
-func etaSquared(x []float64, k int) (share float64, ok bool) {
-	m, all := classMeans(x, k), mean(x)
-	between, total := 0.0, 0.0
-	for i, v := range x {
-		between += (m[i%k] - all) * (m[i%k] - all)
-		total += (v - all) * (v - all)
-	}
-	if total <= 1e-18*all*all*float64(len(x)) {
-		return 0, false
-	}
-	return min(1, between/total), true
-}
-
-// chance is the 99th percentile of the best share over 100 shuffles, the same ones for the same steps. Long runs are judged by their
-// first 2048 steps, as a shuffle needs no more.
-func chance(x []float64) float64 {
-	x = append([]float64(nil), x[:min(len(x), 2048)]...)
-	rng := rand.New(rand.NewSource(1))
-	got := make([]float64, 100)
-	for i := range got {
-		rng.Shuffle(len(x), func(a, b int) { x[a], x[b] = x[b], x[a] })
-		_, got[i], _ = period(x)
-	}
-	return quantile(got, 0.99)
-}
-
-// trend is the Theil-Sen slope of x per index and the two-sided p of Mann-Kendall's test. Where what the line leaves resembles its
-// neighbour (lag-1 autocorrelation above 2/sqrt(n)), the test runs on block means, as it would call any slow wander a trend.
-func trend(x []float64) (slope, p float64) {
-	blocked, width := x, 1
-	if len(x) > 1000 { // every pair is looked at
-		width = (len(x) + 999) / 1000
-		blocked = blocks(x, width)
-	}
-	slope = theilSen(blocked) / float64(width)
-	rest := make([]float64, len(blocked))
-	for i, v := range blocked {
-		rest[i] = v - slope*float64(width)*float64(i)
-	}
-	if lag1(rest) > 2/math.Sqrt(float64(len(rest))) {
-		chunks := max(5, min(20, len(blocked)/2))
-		blocked = blocks(blocked, max(1, len(blocked)/chunks))
-	}
-	return slope, mannKendall(blocked)
-}
-
-// blocks gives the means of consecutive runs of width values; a shorter last run is left out.
-func blocks(x []float64, width int) []float64 {
-	var out []float64
-	for i := 0; i+width <= len(x); i += width {
-		out = append(out, mean(x[i:i+width]))
-	}
-	return out
-}
-
-func theilSen(x []float64) float64 {
-	var s []float64
-	for i := range x {
-		for j := i + 1; j < len(x); j++ {
-			s = append(s, (x[j]-x[i])/float64(j-i))
-		}
-	}
-	return median(s)
-}
-
-func lag1(x []float64) float64 {
-	m := mean(x)
-	var num, den float64
-	for i, v := range x {
-		den += (v - m) * (v - m)
-		if i > 0 {
-			num += (v - m) * (x[i-1] - m)
-		}
-	}
-	if den == 0 {
-		return 0
-	}
-	return num / den
-}
-
-// mannKendall is the two-sided p of a trend by the normal approximation, ties corrected.
-func mannKendall(x []float64) float64 {
-	n := float64(len(x))
-	s := 0.0
-	for i := range x {
-		for j := i + 1; j < len(x); j++ {
-			switch {
-			case x[j] > x[i]:
-				s++
-			case x[j] < x[i]:
-				s--
-			}
-		}
-	}
-	variance := n * (n - 1) * (2*n + 5)
-	sorted := append([]float64(nil), x...)
-	sort.Float64s(sorted)
-	for i := 0; i < len(sorted); {
-		j := i
-		for j < len(sorted) && sorted[j] == sorted[i] {
-			j++
-		}
-		t := float64(j - i)
-		variance -= t * (t - 1) * (2*t + 5)
-		i = j
-	}
-	variance /= 18
-	if variance <= 0 || s == 0 {
-		return 1
-	}
-	z := (math.Abs(s) - 1) / math.Sqrt(variance)
-	return min(1, math.Erfc(z/math.Sqrt2))
 }

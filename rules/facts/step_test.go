@@ -134,21 +134,6 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-func TestMannKendall(t *testing.T) {
-	for _, c := range []struct {
-		x    []float64
-		want float64
-	}{
-		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 8.3e-5}, // S 45, variance 125, z 3.935
-		{[]float64{1, 1, 1, 1, 1}, 1},
-		{[]float64{1, 2, 1, 2, 1, 2}, 0.66252}, // S 3, variance (510-132)/18: two ties of three; z 2/sqrt(21)
-	} {
-		if got := mannKendall(c.x); math.Abs(got-c.want) > 0.02*c.want {
-			t.Errorf("%v: p %v, want %v", c.x, got, c.want)
-		}
-	}
-}
-
 func TestWarmup(t *testing.T) {
 	b := newBench()
 	r := b.rank(0, "a", steps(20, 0.1, func(int) owned { return nil }))

@@ -177,6 +177,7 @@ type Periodic struct {
 	Threshold float64 // 99th percentile of the best Eta2 over permutations of the same values
 	Phase     int     // position with the highest median
 	Excess    float64 // median there over the median elsewhere, minus 1
+	Lost      float64 // what the positions take above the median of their medians, out of the sum of those
 	Periods   int     // whole periods seen
 }
 
@@ -198,30 +199,42 @@ func Period(v []float64) Periodic {
 	if k == 0 {
 		return Periodic{}
 	}
-	out := Periodic{K: k, Eta2: best, Periods: n / k}
+	out := Periodic{K: k, Eta2: min(best, 1), Periods: n / k}
 	const perms = 99
-	x := slices.Clone(v)
+	const maxShuffled = 2048 // of a longer series its beginning is shuffled: that tells as much
+	x := slices.Clone(v[:min(n, maxShuffled)])
+	mostX := min(256, len(x)/4)
 	g := xorshift(0x9e3779b97f4a7c15)
 	top := make([]float64, 0, perms)
 	for range perms {
-		for i := n - 1; i > 0; i-- {
+		for i := len(x) - 1; i > 0; i-- {
 			j := int(g.next() % uint64(i+1))
 			x[i], x[j] = x[j], x[i]
 		}
-		e, _ := bestEta(x, most, sums)
+		e, _ := bestEta(x, mostX, sums)
 		top = append(top, e)
 	}
 	out.Threshold = Quantile(top, 0.99)
-	var at, rest []float64
+	var at, rest, levels []float64
 	level := math.Inf(-1)
 	for ph := range k {
 		var p []float64
 		for i := ph; i < n; i += k {
 			p = append(p, v[i])
 		}
-		if m := Median(p); m > level {
+		m := Median(p)
+		levels = append(levels, m)
+		if m > level {
 			level, out.Phase = m, ph
 		}
+	}
+	typical, over, all := Median(levels), 0.0, 0.0
+	for _, m := range levels {
+		over += max(0, m-typical)
+		all += m
+	}
+	if all > 0 {
+		out.Lost = over / all
 	}
 	for i, x := range v {
 		if i%k == out.Phase {

@@ -60,6 +60,13 @@ func TestTrend(t *testing.T) {
 	if s, p := Trend([]float64{1, 2, 3, 4, 5}); math.Abs(p-0.0275) > 2e-4 || !near(s, 5.0/3) {
 		t.Errorf("%v %v", s, p)
 	}
+	// Ties: S 3, variance (510-132)/18 for two ties of three; z 2/sqrt(21). And 1..10: S 45, variance 125, z 3.935.
+	if _, p := Trend([]float64{1, 2, 1, 2, 1, 2}); math.Abs(p-0.66252) > 1e-4 {
+		t.Error(p)
+	}
+	if _, p := Trend([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}); math.Abs(p-8.3e-5) > 2e-6 {
+		t.Error(p)
+	}
 	if _, p := Trend([]float64{1, 2, 3}); p != 1 {
 		t.Error("three values tell nothing")
 	}
@@ -74,7 +81,7 @@ func TestPeriodic(t *testing.T) {
 		}
 	}
 	p := Period(v)
-	if !p.Found() || p.K != 4 || p.Phase != 1 || p.Periods != 30 || math.Abs(p.Excess-0.5) > 0.02 {
+	if !p.Found() || p.K != 4 || p.Phase != 1 || p.Periods != 30 || math.Abs(p.Excess-0.5) > 0.02 || math.Abs(p.Lost-50.0/450) > 0.01 {
 		t.Errorf("%+v", p)
 	}
 	if p := Period(noise(120, 7)); p.Found() {
