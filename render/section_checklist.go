@@ -173,6 +173,9 @@ func checkRow(r *Report, o RuleOutcome) CheckRow {
 			}
 		case *c.RecoverableFrac == 0:
 			row.Saving = "0"
+			if severity(c) == "info" {
+				row.Saving = ""
+			}
 		case same:
 			row.Saving, row.SavingHollow, row.SavingFrac = "same time", true, *c.RecoverableFrac
 		default:

@@ -272,6 +272,9 @@ func spreadText(r *Report) string {
 		s := r.shareOfRow(i)
 		lo, hi = min(lo, s), max(hi, s)
 	}
+	if Pct(lo) == Pct(hi) {
+		return fmt.Sprintf("one of %d; all compute %s", len(r.Ledger), Pct(lo))
+	}
 	return fmt.Sprintf("one of %d; compute %s to %s", len(r.Ledger), Pct(lo), Pct(hi))
 }
 

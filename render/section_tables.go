@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 )
@@ -55,13 +56,17 @@ func kernelsSection(r *Report) (Section, bool) {
 	if _, ok := r.meanStep(); !ok {
 		per = "in the window"
 	}
-	t := Table{ID: "kernel-table", Columns: []Column{{Title: "Kernel", Wide: true}, {Title: "Class", More: true}, {Title: "Calls " + per, Num: true, More: true}, {Title: "Median, µs", Num: true, More: true},
-		{Title: "ms " + per, Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Share of kernel time", Num: true}, {Title: "Tensor cores", More: true}, {Title: "Launched by", More: true}}}
 	var most float64 = 1
 	for _, a := range order {
 		most = max(most, float64(a.dur))
 	}
-	step := pow10for(most / den / 1e6)
+	unit, unitNS := "ms", 1e6
+	if most < 0.1e6*den {
+		unit, unitNS = "µs", 1e3
+	}
+	t := Table{ID: "kernel-table", Columns: []Column{{Title: "Kernel", Wide: true}, {Title: "Class", More: true}, {Title: "Calls " + per, Num: true, More: true}, {Title: "Median, µs", Num: true, More: true},
+		{Title: unit + " " + per, Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Share of kernel time", Num: true}, {Title: "Tensor cores", More: true}, {Title: "Launched by", More: true}}}
+	step := pow10for(most / den / unitNS)
 	var restDur, restCount int64
 	restN := 0
 	for i, a := range order {
@@ -87,12 +92,12 @@ func kernelsSection(r *Report) (Section, bool) {
 		if a.op != "" {
 			op = Cell{Text: Middle(a.op, 40), Title: a.op, Weak: true}
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: KernelName(a.name), Title: clean(a.name)}, {Text: a.class, Weak: true}, {Text: digits(float64(a.count)/den, 3, "\u202f")}, med,
-			{Text: aligned(float64(a.dur)/den/1e6, step)}, {Bar: float64(a.dur) / most, BarOwner: owner}, {Text: Pct1(float64(a.dur) / float64(max(busy, 1)))}, tc, op}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: KernelName(a.name), Title: clean(a.name)}, {Text: a.class, Weak: true}, {Text: calls(a.count, den)}, med,
+			{Text: aligned(float64(a.dur)/den/unitNS, step)}, {Bar: float64(a.dur) / most, BarOwner: owner}, {Text: Pct1(float64(a.dur) / float64(max(busy, 1)))}, tc, op}})
 	}
 	if restDur > 0 {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "The rest", Weak: true, Title: fmt.Sprintf("%d more rows; the workbook has them", restN)}, {}, {Text: digits(float64(restCount)/den, 3, "\u202f"), Weak: true}, {},
-			{Text: aligned(float64(restDur)/den/1e6, step), Weak: true}, {Bar: min(1, float64(restDur)/most)}, {Text: Pct1(float64(restDur) / float64(max(busy, 1))), Weak: true}, {}, {}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "The rest", Weak: true, Title: fmt.Sprintf("%d more rows; the workbook has them", restN)}, {}, {Text: calls(restCount, den), Weak: true}, {},
+			{Text: aligned(float64(restDur)/den/unitNS, step), Weak: true}, {Bar: min(1, float64(restDur)/most)}, {Text: Pct1(float64(restDur) / float64(max(busy, 1))), Weak: true}, {}, {}}})
 	}
 	lead := fmt.Sprintf("What %s of kernel time %s consisted of", Dur(float64(busy)/den, 3), per)
 	if gpus > 1 {
@@ -213,11 +218,20 @@ func collectivesSection(r *Report) (Section, bool) {
 		if group == "" {
 			group = "not recorded"
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: clean(name)}, {Text: Middle(clean(group), 28), Weak: true}, {Text: digits(float64(a.count)/den, 3, "")}, wait, tr,
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: clean(name)}, {Text: Middle(clean(group), 28), Weak: true}, {Text: calls(a.count, den)}, wait, tr,
 			{Text: msCell(a.expos, den)}, {Bar: float64(a.expos) / float64(most), BarOwner: owner}, bw, {Text: how, Weak: true}}})
 	}
 	capRows(&t, "collectives")
 	return Section{ID: "collectives", Title: "Collectives", Lead: "Wait and transfer are of the whole kernels, exposed is what no compute hid; a step and GPU. Bus bandwidth is taken from the transfer part, never from the wait.", Blocks: []Block{t}}, true
+}
+
+// calls is how often a step, a whole number where it is one.
+func calls(n int64, den float64) string {
+	v := float64(n) / den
+	if v == math.Trunc(v) {
+		return Count(int64(v))
+	}
+	return digits(v, 3, "\u202f")
 }
 
 func msCell(ns int64, den float64) string { return digits(float64(ns)/den/1e6, 3, "\u202f") }
@@ -265,7 +279,7 @@ func copiesSection(r *Report) (Section, bool) {
 			bw = Cell{Text: digits(*c.BW/1e9, 3, "")}
 		}
 		d := float64(steps)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, {Text: gpuLabel(r, c.GPU), Weak: true}, {Text: digits(float64(c.Count)/d, 3, "\u202f")}, {Text: aligned(float64(c.Bytes)/d/unitB, bStep)},
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: name}, {Text: gpuLabel(r, c.GPU), Weak: true}, {Text: calls(c.Count, d)}, {Text: aligned(float64(c.Bytes)/d/unitB, bStep)},
 			{Text: aligned(float64(c.DurNS)/d/unitNS, tStep)}, {Text: aligned(float64(c.ExposedNS)/d/unitNS, tStep)}, {Bar: float64(c.DurNS) / float64(most), BarOwner: owner}, bw}})
 	}
 	capRows(&t, "kinds of copies")
