@@ -300,7 +300,7 @@ func (fs *FirstScreen) cost(r *Report) {
 	case v.RecoverableFrac == nil || step == 0:
 		fs.CostBig = "unknown"
 		fs.CostText = "A share of samples is a symptom, not a saving."
-		if len(r.Ledger) > 0 {
+		if len(r.Ledger) > 0 || len(r.Series) == 0 {
 			fs.CostText = "What these files show does not allow a saving to be computed."
 		}
 	default:

@@ -283,7 +283,7 @@ func copiesSection(r *Report) (Section, bool) {
 			{Text: aligned(float64(c.DurNS)/d/unitNS, tStep)}, {Text: aligned(float64(c.ExposedNS)/d/unitNS, tStep)}, {Bar: float64(c.DurNS) / float64(most), BarOwner: owner}, bw}})
 	}
 	capRows(&t, "kinds of copies")
-	return Section{ID: "copies", Title: "Copies", Lead: "Exposed is the time in which only the copy kept the GPU from standing empty.", Blocks: []Block{t}}, true
+	return Section{ID: "copies", Title: "Copies", Lead: "Exposed is the time in which the GPU did nothing else. That of pageable memory holds the driver’s staging too, so it can be longer than the copies.", Blocks: []Block{t}}, true
 }
 
 func hardwareSection(r *Report) (Section, bool) {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -275,6 +276,9 @@ func (b *builder) insufficient() string {
 	}
 	if len(b.job.Ranks) > 0 {
 		for _, red := range b.job.Ranks {
+			if red.NoLedger != "" && slices.ContainsFunc(r.Problems, func(p Problem) bool { return strings.HasSuffix(p.Code, "/truncated") }) {
+				return "The trace is cut off, and what could be read of it holds no GPU activity." // not the profiler's fault, as far as one can tell
+			}
 			if red.NoLedger != "" {
 				return sentence(red.NoLedger)
 			}

@@ -562,7 +562,7 @@ func tenths(in []render.IntervalBox) []int64 {
 
 func (d *drawer) rowsTable(b render.TimeLine) (render.Table, bool) {
 	t := render.Table{Title: d.tr("Who held the GPU"), Columns: []render.Column{{Title: d.tr("GPU")}, {Title: d.tr("step"), Num: true},
-		{Title: d.tr("At, s"), Num: true, More: true}, {Title: d.tr("Took, s"), Num: true}, {Title: d.tr("Owners"), Wide: true}}}
+		{Title: d.tr("At, s"), Num: true, More: true}, {Title: d.tr("Took, ms"), Num: true}, {Title: d.tr("Owners"), Wide: true}}}
 	for _, r := range b.Rows {
 		for _, s := range r.Steps {
 			if len(t.Rows) == tableRows {
@@ -575,7 +575,7 @@ func (d *drawer) rowsTable(b render.TimeLine) (render.Table, bool) {
 				}
 			}
 			t.Rows = append(t.Rows, render.Row{Cells: []render.Cell{{Text: r.Name}, {Text: strconv.FormatInt(s.Index, 10)},
-				{Text: strconv.FormatFloat(micro(s.StartS), 'f', 3, 64)}, {Text: strconv.FormatFloat(micro(s.DurS), 'f', 3, 64)}, {Text: strings.Join(own, ", "), Weak: true}}})
+				{Text: strconv.FormatFloat(micro(s.StartS), 'f', 3, 64)}, {Text: strconv.FormatFloat(1e3*micro(s.DurS), 'f', 3, 64)}, {Text: strings.Join(own, ", "), Weak: true}}})
 		}
 	}
 	return t, len(t.Rows) > 0
