@@ -11,7 +11,7 @@ import (
 var (
 	runGPUs   = &Decl{ID: "run.gpus_count", Doc: "GPUs of the report.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
 	runRanks  = &Decl{ID: "run.ranks_count", Doc: "Training processes whose trace was given.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
-	runWorld  = &Decl{ID: "run.world_count", Doc: "World size that the traces state, else the largest group of a collective; 1 where the only trace knows neither ranks nor collectives.", Unit: unit.Count, Per: Run, Min: 1, Max: 1e6, Capture: "C4"}
+	runWorld  = &Decl{ID: "run.world_count", Doc: "World size that the traces state, else at least the largest group of a collective; 1 where the only trace knows neither ranks nor collectives.", Unit: unit.Count, Per: Run, Min: 1, Max: 1e6, Capture: "C4"}
 	runOps    = &Decl{ID: "run.device_ops_count", Doc: "Device operations in the analysed window of the GPU that has most.", Unit: unit.Count, Per: Run, Max: 1e12, Capture: "C4"}
 	runWindow = &Decl{ID: "run.window_s", Doc: "Length of the analysed window of the GPU that has most device operations.", Unit: unit.Second, Per: Run, Max: 1e9, Capture: "C4"}
 	runLedger = &Decl{ID: "run.ledgers_count", Doc: "GPUs of the report that have a time ledger.", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C4"}
@@ -43,7 +43,7 @@ var RunShape = &Deriver{Name: "run-shape", Gives: []*Decl{runGPUs, runRanks, run
 	if p.Job.World > 0 {
 		p.Set(runWorld, 0, Value{Num: float64(p.Job.World), Cover: 1, Conf: timeline.Measured})
 	} else if group > 1 {
-		p.Set(runWorld, 0, Value{Num: float64(group), Cover: 1, Conf: timeline.Inferred})
+		p.Set(runWorld, 0, measured(float64(group))) // at least: that there are others is certain
 	} else if len(p.Job.Ranks) == 0 {
 		p.Miss(runWorld, 0, noTrace)
 	} else if r := p.Job.Ranks[0]; len(p.Job.Ranks) == 1 && len(r.Collectives) == 0 && r.Process.Backend == "" && r.Process.Rank <= 0 {
