@@ -202,6 +202,9 @@ func checksHaveRows(x *pagetest.Tab, rep *render.Report) {
 			}
 		}
 	}
+	if dead := pagetest.JS[[]string](x, `[...document.querySelectorAll('a')].map(a => a.getAttribute('href')).filter(h => !h.startsWith('#') || !document.getElementById(h.slice(1)))`); len(dead) > 0 {
+		x.Errorf("links that lead nowhere: %q", dead)
+	}
 	if len(rows) != len(rules) {
 		x.Errorf("%d rules have rows, the report has %d", len(rows), len(rules))
 	}

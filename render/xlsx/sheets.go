@@ -265,11 +265,12 @@ func hardware(r *render.Report) *sheet {
 		}
 	}
 	s.chart = func(f *excelize.File, s *sheet) error {
-		c := &excelize.Chart{Type: excelize.Scatter, Dimension: excelize.ChartDimension{Width: 820, Height: 340}, Title: title("SM clock, Hz, by seconds from the window's start"),
+		c := &excelize.Chart{Type: excelize.Scatter, Dimension: excelize.ChartDimension{Width: 820, Height: 340}, Title: title("SM clock, MHz, by seconds from the window's start"),
 			Legend: excelize.ChartLegend{Position: "none"}, XAxis: axis(false), YAxis: axis(false)}
 		if len(clocks) > 1 {
 			c.Legend = legend
 		}
+		c.YAxis.NumFmt = excelize.ChartNumFmt{CustomNumFmt: "#,##0,,"} // Hz in the cells
 		for i, k := range clocks {
 			if k.first+k.n > maxRows {
 				break
