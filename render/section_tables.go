@@ -382,7 +382,7 @@ func inputsSection(r *Report) (Section, bool) {
 		row.Cells = append(row.Cells, clockCell(r, in))
 		p := Cell{Text: "", Weak: true}
 		if in.Problems > 0 {
-			p = Cell{Text: Count(in.Problems), Link: "problem-table"}
+			p = Cell{Text: Count(in.Problems), Link: "#problem-table"}
 		}
 		row.Cells = append(row.Cells, p)
 		t.Rows = append(t.Rows, row)
