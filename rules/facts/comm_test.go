@@ -144,6 +144,20 @@ func TestStragglerLoader(t *testing.T) {
 	}
 }
 
+// What the others waited before the late rank's window begins is not its loader's.
+func TestStragglerUnseen(t *testing.T) {
+	late := handRank(2, h100, 20, timeline.Owners{timeline.Compute: 70 * ms, timeline.HostDataloader: 28 * ms, timeline.CommTransfer: 2 * ms})
+	in := job(t, []*timeline.Reduced{waiting(0), waiting(1), late, waiting(3)}, 2, 19, 20,
+		ledger.Wait{Culprit: 2, Owner: timeline.UnknownOwner, DurNS: 2 * 20 * 28 * ms, Conf: timeline.Measured},
+		ledger.Wait{Culprit: 2, Owner: timeline.HostDataloader, DurNS: 1 * 20 * 28 * ms, Conf: timeline.Measured})
+	s := derive(t, in)
+	want(t, s, "run", "run.peer_wait_frac", 0.21)
+	want(t, s, "run", "run.loader_skew_frac", 0.07)
+	if c := cause(t, s); c != "data-pipeline" {
+		t.Errorf("cause is %s", c)
+	}
+}
+
 func TestStragglerRotates(t *testing.T) {
 	ranks := []*timeline.Reduced{waiting(0), waiting(1), waiting(2), waiting(3)}
 	for i := range 20 {

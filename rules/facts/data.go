@@ -53,7 +53,7 @@ func (p *Pass) loaderOf(sub int, r *timeline.Reduced) {
 		if g != nil {
 			have = len(g.Steps)
 		}
-		p.missAll(sub, fmt.Sprintf("%d steps were analysed; a pattern of waits needs %d", have, minLoaderSteps), loaderWaits, loaderQuiet, loaderPeriod, loaderWorkers)
+		p.missAll(sub, fmt.Sprintf("%s analysed; a pattern of waits needs %d", counted(have, "step"), minLoaderSteps), loaderWaits, loaderQuiet, loaderPeriod, loaderWorkers)
 		return
 	}
 	x := make([]float64, len(g.Steps))

@@ -96,6 +96,14 @@ func (p *Pass) marksOf(sub int, r *timeline.Reduced, n int) {
 	p.Set(rankMarked, sub, measured(flag))
 }
 
+// counted is a number and what it counts: 1 step, 2 steps.
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 func stepConf(r *timeline.Reduced) Confidence { return max(r.Steps.Confidence, timeline.Hint) }
 
 func (p *Pass) warmupOf(sub int, r *timeline.Reduced, x []float64) {
@@ -105,7 +113,7 @@ func (p *Pass) warmupOf(sub int, r *timeline.Reduced, x []float64) {
 	case len(x) == 0 || len(r.Steps.All) == 0:
 		p.missAll(sub, noSteps, all...)
 	case len(r.Steps.All) < 4:
-		p.missAll(sub, fmt.Sprintf("only %d steps were recorded", len(r.Steps.All)), all...)
+		p.missAll(sub, fmt.Sprintf("only %s in the recording", counted(len(r.Steps.All), "step")), all...)
 	case med <= 0:
 		p.missAll(sub, "the steps have no length", all...)
 	default:
@@ -141,7 +149,7 @@ func (p *Pass) spreadOf(sub int, r *timeline.Reduced, x []float64) {
 	case len(x) == 0:
 		why = noSteps
 	case len(x) < minSteps:
-		why = fmt.Sprintf("only %d complete steps were recorded: this needs %d", len(x), minSteps)
+		why = fmt.Sprintf("only %s in the recording: this needs %d", counted(len(x), "complete step"), minSteps)
 	case median(x) <= 0:
 		why = "the steps have no length"
 	}

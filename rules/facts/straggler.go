@@ -197,7 +197,7 @@ func causeOf(p *Pass, culprit int, wait, undivided, window int64, refs []Ref, nr
 		return
 	}
 	var charged classSums
-	var known int64
+	var known, seen int64 // seen: while the late rank's own ledger tells what it did
 	conf := timeline.Measured
 	for _, w := range p.Job.Waits {
 		if w.Culprit < 0 || culprit >= 0 && w.Culprit != culprit {
@@ -205,6 +205,9 @@ func causeOf(p *Pass, culprit int, wait, undivided, window int64, refs []Ref, nr
 		}
 		charged.add(ownerCause(w.Owner), w.DurNS)
 		known += w.DurNS
+		if w.Owner != timeline.UnknownOwner {
+			seen += w.DurNS
+		}
 		if w.Conf != timeline.NoConfidence {
 			conf = min(conf, w.Conf)
 		}
@@ -223,8 +226,8 @@ func causeOf(p *Pass, culprit int, wait, undivided, window int64, refs []Ref, nr
 		p.missAll(0, "which rank was late could not be told for any wait", runCause, runCauseShare, runLoaderSkew)
 		return
 	}
-	// The others waited as long as they did, whatever the late rank's loader took.
-	loader := float64(known) * sums.share(causeData)
+	// The others waited as long as they did, whatever the late rank's loader took; what held it before its window is not known.
+	loader := float64(seen) * sums.share(causeData)
 	p.Set(runLoaderSkew, 0, Value{Num: min(1, loader/float64(window)), Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
 	cause, share := sums.largest()
 	switch {

@@ -474,7 +474,7 @@ func (r *reducer) periodSteps() {
 	}
 	in := r.container(d, at, cuts)
 	if in.layers {
-		r.red.Notes = append(r.red.Notes, fmt.Sprintf("a sequence of %d kernels repeats %d times inside one %s: layers, not steps", p, len(cuts)-1, in.what))
+		r.red.Notes = append(r.red.Notes, fmt.Sprintf("a sequence of %d %s repeats %d times inside one %s: layers, not steps", p, plural(p, "kernel", "kernels"), len(cuts)-1, in.what))
 		return
 	}
 	times := cutTimes(d, at, cuts)
@@ -483,13 +483,13 @@ func (r *reducer) periodSteps() {
 	}
 	r.cuts = times
 	st := &r.red.Steps
-	st.How, st.Name, st.Confidence = "kernel-sequence", fmt.Sprintf("%d kernels of stream %d", p, d.streams[stream]), timeline.Inferred
+	st.How, st.Name, st.Confidence = "kernel-sequence", fmt.Sprintf("%d %s of stream %d", p, plural(p, "kernel", "kernels"), d.streams[stream]), timeline.Inferred
 	r.index = nil
 	for i := range cuts[1:] {
 		r.index = append(r.index, int64(i))
 	}
 	if in.what != "" {
-		r.red.Notes = append(r.red.Notes, fmt.Sprintf("steps were found by a sequence of %d kernels, and all of them lie inside one %s: if that is one step, they are its layers", p, in.what))
+		r.red.Notes = append(r.red.Notes, fmt.Sprintf("steps were found by a sequence of %d %s, and all of them lie inside one %s: if that is one step, they are its layers", p, plural(p, "kernel", "kernels"), in.what))
 	}
 	r.dropEmpty()
 	r.first, r.last = 0, len(r.index)
