@@ -393,8 +393,13 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		}
 		return stageIndex[c.Stage]
 	}
+	ofLateRank := func(c *Check) bool { return v.Class == "straggler" && want[c.ID] && c.Stage != "comm" }
 	sort.SliceStable(list, func(i, j int) bool {
-		if x, y := cause[list[i]], cause[list[j]]; x != y && v.Cause != "data-pipeline" {
+		// a rule that sets the late rank against the others comes before what any rank with that trouble would be told
+		if x, y := ofLateRank(list[i]), ofLateRank(list[j]); x != y {
+			return x
+		}
+		if x, y := cause[list[i]], cause[list[j]]; x != y {
 			return x
 		}
 		a, c := saving(list[i]), saving(list[j])
