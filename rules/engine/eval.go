@@ -85,6 +85,9 @@ func (rs *Rules) check(r *Rule, v view) Check {
 			c.Says = "Not asked: " + rs.describe(r.When, no, v)
 		}
 	} else {
+		if asked == yes {
+			used = nil // they decided that it is asked, not what came of it
+		}
 		t, clauses, needs := r.FindingIf.eval(v)
 		for _, id := range r.FindingIf.Facts() {
 			used = addID(used, id)

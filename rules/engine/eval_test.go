@@ -218,3 +218,20 @@ func TestDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// What a rule is asked by does not make its finding less sure.
+func TestWhenKeepsConfidence(t *testing.T) {
+	rs := mustLoad(t, folder(gateG9, "comm.asked", simple("comm.asked", "gpu", "gpu.busy_frac", "when: run.gpus_count > few\nlimits: {few: {value: 1, unit: count, source: s}}\nseverity: low")))
+	set := machine(1)
+	for i, s := range set.Subjects {
+		switch s.Kind {
+		case facts.Run:
+			set.Put(i, "run.gpus_count", facts.Value{Num: 4, Conf: confInferred, Cover: 1})
+		case facts.GPU:
+			set.Put(i, "gpu.busy_frac", facts.Value{Num: 0.5, Conf: confMeasured, Cover: 1})
+		}
+	}
+	if cs := rs.Evaluate(set); cs[0].Outcome != Finding || cs[0].Confidence != confMeasured {
+		t.Errorf("%v %v", cs[0].Outcome, cs[0].Confidence)
+	}
+}

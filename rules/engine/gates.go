@@ -230,7 +230,7 @@ func (gt *gating) holds(up, sub int) bool {
 
 // fired tells whether a rule found something on sub, on what holds it or on what it holds.
 func (gt *gating) fired(id string, sub int, measured bool) judgement {
-	out := judgement{t: unknownTruth, why: "rule " + id + " is not in the checklist"}
+	out := judgement{t: unknownTruth, why: "not judged: this checklist has no rule " + id}
 	first := true
 	for _, p := range gt.byRule[id] {
 		if !gt.holds(p.sub, sub) && !gt.holds(sub, p.sub) {

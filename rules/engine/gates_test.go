@@ -50,7 +50,7 @@ func TestGates(t *testing.T) {
 		{"one of two fired, the other unknown", "G8", map[facts.ID]float64{"rank.host_busy_frac": 1}, 0, "act", ""},
 		{"none of two fired", "G8", map[facts.ID]float64{"rank.host_busy_frac": 0, "host.threads_count": 0}, 0, "", "G8: no evidence ()"},
 		{"one silent, one unknown", "G8", map[facts.ID]float64{"host.threads_count": 0}, 0, "", "G8: no evidence; not known: shape.small was not answered (C4)"},
-		{"rule that is not there", "G12", nil, 0, "", "G12: no such rule; not known: rule hw.nowhere is not in the checklist ()"},
+		{"rule that is not there", "G12", nil, 0, "", "G12: no such rule; not known: not judged: this checklist has no rule hw.nowhere ()"},
 		{"two gates, the closed one is named", "G2, G4", nil, 0, "", "G4: never so ()"},
 	} {
 		rs := fs(c.gates)
