@@ -46,7 +46,12 @@ func headerFacts(r *Report) []string {
 		}
 		out = append(out, fmt.Sprintf("%d × %s", names[n], n))
 	}
-	if len(hosts) > 1 {
+	switch {
+	case len(hosts) == 1:
+		for h := range hosts {
+			out = append(out, "host "+clean(h))
+		}
+	case len(hosts) > 1:
 		out = append(out, fmt.Sprintf("%d hosts", len(hosts)))
 	}
 	if r.Window.Start != nil {
@@ -306,6 +311,9 @@ func (fs *FirstScreen) cost(r *Report) {
 	default:
 		fs.CostBig, fs.CostOf = Dur(*v.RecoverableFrac*step, 2), "of "+Dur(step, 3)+" "+of
 		fs.CostText = fmt.Sprintf("At most %s of the run can return.", Pct(*v.RecoverableFrac))
+		if v.Class == "straggler" && v.CulpritRank != nil && len(r.Ledger) > 1 { // the headline speaks of the waiting ones
+			fs.CostText += fmt.Sprintf(" It is the mean over all %d GPUs: the late one did not wait.", len(r.Ledger))
+		}
 		if v.Next != nil && *v.Next != "" {
 			fs.CostText += " The next limiter would be " + *v.Next + "."
 		}
@@ -466,7 +474,7 @@ func unseenText(r *Report) string {
 		}
 	}
 	var no []string
-	if !kinds["torchprof"] {
+	if !kinds["torchprof"] && !kinds["nsys"] {
 		no = append(no, "No step, no kernel and no host thread was recorded.")
 	}
 	if !kinds["dmon"] && !kinds["smiquery"] {
@@ -474,7 +482,7 @@ func unseenText(r *Report) string {
 	} else if !kinds["smiquery"] {
 		no = append(no, "No clock reasons and no link state.")
 	}
-	no = append(no, "No CPU, disk or kernel-log records.")
+	no = append(no, "No CPU, disk or kernel-log records; no check of this list asks for them yet.")
 	return strings.Join(no, " ")
 }
 

@@ -148,7 +148,7 @@ func lane(r *Report, spec laneSpec) (Lane, bool) {
 	sort.SliceStable(subjects, func(i, j int) bool { return gpuOrder(r, subjects[i]) < gpuOrder(r, subjects[j]) })
 	first := best[subjects[0]]
 	l := Lane{Title: spec.title, Unit: spec.unit, Min: spec.min, Max: spec.max, Covers: first.Covers, WindowS: float64(first.WindowNS) / sec}
-	sub := map[string]string{"instant": "instant", "window": Dur(float64(first.WindowNS), 2) + " before", "total": "running total"}[first.Covers]
+	sub := map[string]string{"instant": "instant", "window": "over the last " + Dur(float64(first.WindowNS), 2), "total": "running total"}[first.Covers]
 	file := Middle(path.Base(first.Path), 20)
 	if e := clockError(r, first.Clock); e > 0 {
 		l.ErrorS = float64(e) / sec

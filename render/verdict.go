@@ -409,11 +409,23 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		return late(list[i]) > late(list[j])
 	})
 	seen := map[string]bool{}
+	asks, asked := b.recipes(), map[string]int{} // recipe -> the advice in do that asks for it
 	for _, c := range list {
 		for _, s := range c.Do {
-			if len(do) < 2 && !seen[s] {
-				seen[s] = true
-				do = append(do, upperFirst(s))
+			if seen[s] {
+				continue
+			}
+			seen[s] = true
+			s = upperFirst(s)
+			if k, ok := asked[asks[s]]; ok && asks[s] != "" { // one recording is asked for once; of hints by the text that says more
+				if v.Class == "insufficient-evidence" && len(s) > len(do[k]) {
+					do[k] = s
+				}
+				continue
+			}
+			if len(do) < 2 {
+				asked[asks[s]] = len(do)
+				do = append(do, s)
 			}
 		}
 		for _, s := range c.Dont {
@@ -424,6 +436,17 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		}
 	}
 	return do, dont
+}
+
+// recipes gives for each advice that asks for a recording its recipe.
+func (b *builder) recipes() map[string]string {
+	asks := map[string]string{}
+	for i := range b.in.Checks {
+		for _, a := range b.in.Checks[i].Do {
+			asks[upperFirst(a.Say)] = a.Capture
+		}
+	}
+	return asks
 }
 
 // record picks the next command, and the advice it belongs to: what the evidence's own advice or its withheld advice asks for; else the first of the plan where that
@@ -441,12 +464,7 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 		}
 		return &Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Note: rec.Note, Answers: []string{}}
 	}
-	asks := map[string]string{} // advice -> recipe
-	for i := range b.in.Checks {
-		for _, a := range b.in.Checks[i].Do {
-			asks[upperFirst(a.Say)] = a.Capture
-		}
-	}
+	asks := b.recipes()
 	for _, s := range do {
 		if p := pick(asks[s]); p != nil {
 			return p, s

@@ -561,16 +561,10 @@ func longWord(s string) bool {
 	return false
 }
 
-// longCommand is where the first screen links to the capture plan in place of showing the command.
-const longCommand = 240
-
-// planLink gives the anchor of a command that the first screen has no room for; "" to show the command.
+// planLink gives the anchor that stands in place of a command; "" to show the command.
 func (d *drawer) planLink(cmd string) string {
 	if strings.HasPrefix(cmd, "#") {
 		return cmd
-	}
-	if len(cmd) > longCommand {
-		return d.plan[cmd]
 	}
 	return ""
 }

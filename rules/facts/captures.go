@@ -32,7 +32,7 @@ var Recipes = []Recipe{
 		"nsys export --type sqlite -o run.sqlite run.nsys-rep",
 		"in place of the start command CMD", "an Nsight Systems export",
 		"on older nsys write --gpu-metrics-device; add --nic-metrics=true for InfiniBand or RoCE"},
-	{"C6", "mpstat -P ALL 1 > mpstat.txt & iostat -xmt 1 > iostat.txt & pidstat -tud -h 1 > pidstat.txt & vmstat -t 1 > vmstat.txt",
+	{"C6", "mpstat -P ALL 1 60 > mpstat.txt & iostat -xmt 1 60 > iostat.txt & pidstat -tud -h 1 60 > pidstat.txt & vmstat -t 1 60 > vmstat.txt; wait",
 		"on every host, while the job runs", "CPU, disks and memory of the host", "also keep the cgroup's cpu.max and cpu.stat from before and after"},
 	{"C7", "py-spy dump --pid PID; py-spy record -d 60 --gil -o gil.svg --pid PID",
 		"on the slow rank's process PID", "Python stacks", "take the dump five times during a dip"},
