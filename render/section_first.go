@@ -482,7 +482,7 @@ func unseenText(r *Report) string {
 	} else if !kinds["smiquery"] {
 		no = append(no, "No clock reasons and no link state.")
 	}
-	no = append(no, "No CPU, disk or kernel-log records; no check of this list asks for them yet.")
+	no = append(no, "CPU, disk and kernel-log records are not read yet.")
 	return strings.Join(no, " ")
 }
 

@@ -17,6 +17,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Figures, one run on 2 cores, Go 1.26.8, December 2026 (this machine is noisy: compare the ratios).
+//
+//	BenchmarkRead       1196 MB a CPU second, one worker
+//	BenchmarkRead2      2070 MB a second, 1100 MB a CPU second, two workers
+//	BenchmarkReadToken   590 MB a CPU second, a bare loop over the tokens: the reader is 2.0 times as fast
+//
+// The program on a generated trace of 1.08 GB (3.6 million events, 2.3 million of them stored), of three runs each by /usr/bin/time -v, page
+// cache warm: reading alone with its checksum (inspect) 1.9 s wall, 0.29 GB peak; analyze with all outputs 2.6 s wall, 1.4 times the
+// reading, 0.41 GB peak, 0.38 of the file. The same as .gz (83 MB): 2.4 s and 3.2 s, 0.41 GB. The page has 1.2 MB.
+// Eight ranks of 20 MB each: 0.5 s and 0.7 s, 0.09 GB.
+
 var bigTrace []byte
 
 func big(tb testing.TB) []byte {
