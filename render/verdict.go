@@ -299,6 +299,9 @@ func (b *builder) insufficient() string {
 			return fmt.Sprintf("%s every %s, and samples alone cannot say who held the time.", who, Dur(v.Num*1e9, 2))
 		}
 	}
+	if c := b.checkOf("idle.sawtooth"); c != nil && c.Outcome == "unknown" && len(r.Series) > 0 {
+		return "Samples alone cannot say who held the time, and these are too few to show whether it swings."
+	}
 	if len(r.Series) > 0 {
 		return "Samples alone cannot say who held the time; no regular drop was seen in them."
 	}

@@ -84,7 +84,6 @@ type reader struct {
 	comms   comms
 	metrics metricSet
 	graphs  map[int64]timeline.StringID
-	eager   bool // kernels inside graphs are recorded one by one
 }
 
 // openRange is a span without an end.
