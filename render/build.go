@@ -479,7 +479,7 @@ func (b *builder) checks() {
 			row.Severity = &s
 			row.RecoverableFrac = c.Saving
 		}
-		if c.Confidence != timeline.NoConfidence {
+		if c.Confidence != timeline.NoConfidence && (c.Outcome == engine.Finding || c.Outcome == engine.Pass) { // of no answer nobody is sure
 			row.Confidence = strOrNil(c.Confidence.String())
 		}
 		for _, cl := range c.Clauses {

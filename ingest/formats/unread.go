@@ -17,8 +17,10 @@ const (
 	recordQuery = "nvidia-smi --query-gpu=timestamp,index,uuid,name,pstate,utilization.gpu,utilization.memory,power.draw,enforced.power.limit,power.default_limit," +
 		"clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,temperature.memory,clocks_event_reasons.active,pcie.link.gen.gpucurrent,pcie.link.gen.max," +
 		"pcie.link.width.current,pcie.link.width.max,memory.used --format=csv,nounits -lms 500 -f query.csv"
-	recordTrace = `on every rank: torch.profiler.profile(activities=[CPU,CUDA], schedule=schedule(wait=10,warmup=3,active=24,repeat=1), record_shapes=True, ` +
-		`on_trace_ready=tensorboard_trace_handler("trace"), experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)) and prof.step() each step`
+	recordTrace = "on every rank: prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA], " +
+		"schedule=torch.profiler.schedule(wait=10, warmup=3, active=24, repeat=1), record_shapes=True, " +
+		`on_trace_ready=torch.profiler.tensorboard_trace_handler("trace"), ` +
+		"experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)); prof.start(), then prof.step() after each step and prof.stop()"
 )
 
 // exportNsys turns the report that nsys keeps beside its other exports into one that is read.

@@ -174,6 +174,9 @@ type groupKey struct {
 
 type group struct{ rank, size int64 }
 
+// maxRanks is more than any communicator has: what states more is damaged.
+const maxRanks = 1_000_000
+
 // add reads the payload of a range: {"NCCL communicator ID":7,"Message size [bytes]":24,"Reduction operation":"Sum"}.
 func (c *comms) add(r *reader, i int32, s timeline.Span, name string, json []byte) {
 	id, ok := field(json, `"NCCL communicator ID":`)
@@ -237,7 +240,7 @@ func (c *comms) finish(r *reader) {
 		s := r.b.SpanAt(row.Span)
 		g, ok := c.groups[groupKey{r.raw[s.Track].proc, row.Group}]
 		n := int64(-1)
-		if ok {
+		if ok = ok && g.size <= maxRanks; ok {
 			row.GroupSize, row.Rank = int32(g.size), int32(g.rank)
 			n = g.size
 		}

@@ -30,6 +30,9 @@ type meta struct {
 
 const maxText = 200
 
+// maxWorld is more ranks than any job has: what states more is damaged.
+const maxWorld = 1_000_000
+
 // add takes one top-level member. What does not decode is left out.
 func (m *meta) add(key string, v []byte) {
 	switch key {
@@ -212,10 +215,10 @@ func (m *meta) addDistributed(v []byte) {
 		info.Backend, info.Rank, info.World, info.Groups = some.Backend, some.Rank, some.World, nil
 	}
 	m.backend = info.Backend
-	if n, ok := decimal(trimQuotes(info.Rank), 0); ok && n >= 0 && n < 1<<24 {
+	if n, ok := decimal(trimQuotes(info.Rank), 0); ok && n >= 0 && n < maxWorld {
 		m.rank, m.rankHow, m.hasRank = int(n), "distributedInfo", true
 	}
-	if n, ok := decimal(trimQuotes(info.World), 0); ok && n > 0 && n < 1<<24 {
+	if n, ok := decimal(trimQuotes(info.World), 0); ok && n > 0 && n <= maxWorld {
 		m.world = int(n)
 	}
 	m.addText("nccl_version", info.Version)

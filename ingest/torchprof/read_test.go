@@ -481,3 +481,17 @@ func TestManyThreads(t *testing.T) {
 		t.Errorf("%d spans, %d tracks, %d processes", tl.Spans.Len(), len(tl.Tracks), len(tl.Procs))
 	}
 }
+
+// A group or a world of more ranks than any job has is damage, not a size.
+func TestAbsurdWorld(t *testing.T) {
+	for in, want := range map[int64]int32{0: 0, 8: 8, -1: 0, 2147483648: 0, 1_000_000: 1_000_000, 1_000_001: 0} {
+		if got := groupSize(in); got != want {
+			t.Errorf("group size %d became %d, want %d", in, got, want)
+		}
+	}
+	var m meta
+	m.addDistributed([]byte(`{"backend":"nccl","rank":0,"world_size":2147483648}`))
+	if m.world != 0 || m.rank != 0 || !m.hasRank {
+		t.Errorf("%+v", m)
+	}
+}

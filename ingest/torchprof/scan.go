@@ -1015,10 +1015,18 @@ func (s *scanner) side(n int32, cat category) {
 	if c := &a.comm; len(c.collective) > 0 && (cat.kind == timeline.KindKernel || cat.kind == timeline.KindOp && bytes.Equal(e.name, commOp)) {
 		id := func(b []byte) timeline.StringID { return timeline.StringID(s.name(b)) }
 		r.comms = append(r.comms, timeline.Comm{Span: n, Collective: id(c.collective), DType: id(c.dtype), InElems: c.inElems,
-			OutElems: c.outElems, GroupSize: int32(min(max(c.groupSize, 0), 1<<31-1)), Group: id(c.group), GroupDesc: id(c.desc),
+			OutElems: c.outElems, GroupSize: groupSize(c.groupSize), Group: id(c.group), GroupDesc: id(c.desc),
 			GroupRanks: id(c.ranks), Rank: small(c.rank), Src: small(c.src), Dst: small(c.dst), Seq: c.seq,
 			InSplits: id(c.inSplit), OutSplits: id(c.outSplit)})
 	}
+}
+
+// groupSize is the stated number of ranks, 0 where it cannot be one.
+func groupSize(v int64) int32 {
+	if v < 0 || v > maxWorld {
+		return 0
+	}
+	return int32(v)
 }
 
 func small(v int64) int32 {

@@ -22,11 +22,12 @@ var Recipes = []Recipe{
 	{"C3", "nvidia-smi -q > smi-q.txt; nvidia-smi topo -m > topo.txt; nvidia-smi nvlink -s > nvlink.txt; nvidia-smi nvlink -e > nvlink-err.txt; " +
 		`dmesg -T | grep -iE "xid|nvrm" > xid.txt; lscpu > lscpu.txt; numactl -H > numa.txt`,
 		"on every host, under load", "the state of the machine", ""},
-	{"C4", "torch.profiler.profile(activities=[CPU,CUDA], schedule=schedule(wait=10,warmup=3,active=24,repeat=1), record_shapes=True, " +
-		`on_trace_ready=tensorboard_trace_handler("trace"), ` +
-		"experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True))",
+	{"C4", "prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA], " +
+		"schedule=torch.profiler.schedule(wait=10, warmup=3, active=24, repeat=1), record_shapes=True, " +
+		`on_trace_ready=torch.profiler.tensorboard_trace_handler("trace"), ` +
+		"experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)); prof.start()",
 		"in the training script, on every rank", "a PyTorch trace of every rank",
-		"call prof.step() each step, and wrap save, eval and log in record_function(NAME) with NAME one of checkpoint, validation, logging"},
+		"call prof.step() after each step and prof.stop() at the end, and wrap save, eval and log in record_function(NAME) with NAME one of checkpoint, validation, logging"},
 	{"C5", "nsys profile -t cuda,nvtx,osrt,cudnn,cublas --cuda-memory-usage=true --gpu-metrics-devices=all --cuda-graph-trace=node " +
 		"--sample=process-tree --cpuctxsw=process-tree --capture-range=cudaProfilerApi --capture-range-end=stop -o run CMD; " +
 		"nsys export --type sqlite -o run.sqlite run.nsys-rep",
