@@ -19,7 +19,8 @@ type Input struct {
 	Facts          *facts.Set
 	Checks         []engine.Check
 	Verdict        engine.Verdict
-	Wall           bool // Time 0 is the Unix epoch, so that the window has a wall time
+	Said           []string // flags by which the user said what no file says
+	Wall           bool     // Time 0 is the Unix epoch, so that the window has a wall time
 }
 
 // Limits on what the report keeps; see PRODUCT: kernels, series.
@@ -139,6 +140,9 @@ func (b *builder) inputs() {
 		return x.Code < y.Code
 	})
 	b.r.Inputs = Inputs(base, b.w)
+	for _, s := range b.in.Said {
+		b.r.Said = append(b.r.Said, clean(s))
+	}
 	for i := range b.r.Inputs {
 		b.r.Inputs[i].Problems = counts[b.r.Inputs[i].Path]
 	}
@@ -631,6 +635,7 @@ func fillEmpty(r *Report) {
 	z(&r.CapturePlan)
 	z(&r.StepMarks)
 	z(&r.Facts)
+	z(&r.Said)
 	z(&r.Verdict.Evidence)
 	z(&r.Verdict.Do)
 	z(&r.Verdict.Dont)

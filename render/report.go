@@ -32,6 +32,7 @@ type Report struct {
 	Checks      []Check      `json:"checks"`
 	CapturePlan []Capture    `json:"capture_plan"`
 	StepMarks   []StepMarks  `json:"step_marks"`
+	Said        []string     `json:"said"`         // what the user said in place of the files, as flags
 	WorldSize   *int         `json:"world_size"`   // ranks of the job as the traces state it
 	Facts       []FactDoc    `json:"facts"`        // what the numbers of the checks mean, by id
 	SumErrorNS  int64        `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug

@@ -366,6 +366,9 @@ func inputsSection(r *Report) (Section, bool) {
 		s.Lead += fmt.Sprintf(", %d %s a problem", bad, Plural(bad, "has", "have"))
 	}
 	s.Lead += "."
+	if len(r.Said) > 0 {
+		s.Lead += " Said by the user, in no file: " + strings.Join(r.Said, ", ") + "."
+	}
 	t := Table{ID: "input-table", Shown: 24, Columns: []Column{{Title: "File"}, {Title: "Format"}, {Title: "Size", Num: true, More: true}, {Title: "Rows", Num: true, More: true}, {Title: "Covers the window", Bar: true, Wide: true, More: true},
 		{Title: "Clock", More: true}, {Title: "Problems"}}}
 	for i := range r.Inputs {

@@ -110,7 +110,7 @@ func analyze(cmd *cobra.Command, f *analyzeFlags, paths []string) error {
 	if title == "" {
 		title = titleOf(paths)
 	}
-	r := render.Build(&render.Input{Version: toolVersion(), Title: title, In: in, Facts: fset, Checks: checks, Verdict: engine.Decide(checks, engine.InputOf(fset)), Wall: wall})
+	r := render.Build(&render.Input{Version: toolVersion(), Title: title, In: in, Facts: fset, Checks: checks, Verdict: engine.Decide(checks, engine.InputOf(fset)), Wall: wall, Said: f.said()})
 	files, err := writeAll(f.out, r, kinds)
 	if err != nil {
 		return err
@@ -131,6 +131,27 @@ func analyze(cmd *cobra.Command, f *analyzeFlags, paths []string) error {
 		return ee
 	}
 	return nil
+}
+
+// said lists what the user said in place of the files; the report shows it as the user's word.
+func (f *analyzeFlags) said() []string {
+	var out []string
+	for _, x := range []struct{ flag, value string }{{"--tz", f.tz}, {"--steps", f.steps}} {
+		if x.value != "" {
+			out = append(out, x.flag+" "+x.value)
+		}
+	}
+	for _, x := range []struct {
+		flag   string
+		values []string
+	}{{"--as", f.as}, {"--set", f.set}} {
+		values := slices.Clone(x.values)
+		slices.Sort(values)
+		for _, v := range values {
+			out = append(out, x.flag+" "+v)
+		}
+	}
+	return out
 }
 
 func (f *analyzeFlags) check() (kinds []string, err error) {
