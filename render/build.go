@@ -65,6 +65,7 @@ type builder struct {
 	w     timeline.Interval
 	found []facts.Dip
 	owner map[timeline.DeviceID]string // GPU id of a logged device
+	asks  map[string]string            // recipe of each advice that asks for a recording
 }
 
 func (b *builder) rel(t timeline.Time) int64 { return int64(t - b.w.Start) }

@@ -64,6 +64,7 @@ func (b *builder) verdict() {
 	}
 	out.Sentence = b.sentence(v)
 	out.Lead = b.lead(v)
+	b.asks = b.recipes()
 	out.Do, out.Dont = b.advice(v)
 	var say string
 	out.Record, say = b.record(v, out.Do)
@@ -412,7 +413,7 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		return late(list[i]) > late(list[j])
 	})
 	seen := map[string]bool{}
-	asks, asked := b.recipes(), map[string]int{} // recipe -> the advice in do that asks for it
+	asks, asked := b.asks, map[string]int{} // recipe -> the advice in do that asks for it
 	for _, c := range list {
 		for _, s := range c.Do {
 			if seen[s] {
@@ -434,7 +435,7 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		for _, s := range c.Dont {
 			if key, _, _ := strings.Cut(s, ":"); len(dont) < 2 && !seen[key] { // the same mistake, told twice
 				seen[key] = true
-				dont = append(dont, lowerFirst(s))
+				dont = append(dont, engine.LowerFirst(s))
 			}
 		}
 	}
@@ -467,9 +468,8 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 		}
 		return &Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Note: rec.Note, Answers: []string{}}
 	}
-	asks := b.recipes()
 	for _, s := range do {
-		if p := pick(asks[s]); p != nil {
+		if p := pick(b.asks[s]); p != nil {
 			return p, s
 		}
 	}
@@ -505,18 +505,11 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 // worthRecording is how many checks a command must answer to be the next thing to do when the verdict does not ask for it.
 const worthRecording = 4
 
+// upperFirst begins a sentence, unless it begins with a name in code.
 func upperFirst(s string) string {
 	first, _, _ := strings.Cut(s, " ")
 	if s == "" || strings.ContainsAny(strings.TrimRight(first, ",:;."), "._=(/-") { // a name in code
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// lowerFirst continues a sentence: "do not" + "Tune NCCL" reads on; a word in capitals stays.
-func lowerFirst(s string) string {
-	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && !(s[1] >= 'A' && s[1] <= 'Z') {
-		return strings.ToLower(s[:1]) + s[1:]
-	}
-	return s
+	return engine.UpperFirst(s)
 }

@@ -182,7 +182,7 @@ func (c *compiler) parse() ast.Node {
 		if msg == "unexpected token EOF" {
 			msg = "it ends too early"
 		}
-		c.fail(off, "not a condition: %s: %s", lowerFirst(msg), allowed)
+		c.fail(off, "not a condition: %s: %s", LowerFirst(msg), allowed)
 		return nil
 	}
 	return tree.Node
@@ -531,16 +531,6 @@ func (c *compiler) words(n ast.Node) string {
 		from = i
 	}
 	return strings.Join(strings.Fields(c.text[from:to]), " ")
-}
-
-func lowerFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	if len(s) > 1 && s[1] >= 'A' && s[1] <= 'Z' {
-		return s // an abbreviation
-	}
-	return strings.ToLower(s[:1]) + s[1:]
 }
 
 // view is the facts as one subject sees them.

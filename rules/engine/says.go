@@ -110,14 +110,7 @@ func (rs *Rules) fill(ps []piece, r *Rule, v view) string {
 			b.WriteString(p.plain)
 		}
 	}
-	return upperFirst(b.String())
-}
-
-func upperFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return UpperFirst(b.String())
 }
 
 // subjectName names the subject of kind k that v is about or that holds it.
@@ -198,7 +191,7 @@ func (n *num) hasFact() bool { return len(n.facts(nil)) > 0 }
 // numWords is a fact's own sentence, or an expression as written.
 func (rs *Rules) numWords(n *num) string {
 	if n.op == "fact" {
-		return lowerFirst(strings.TrimSuffix(rs.decls[n.fact].Doc, "."))
+		return LowerFirst(strings.TrimSuffix(rs.decls[n.fact].Doc, "."))
 	}
 	return n.text
 }

@@ -115,13 +115,8 @@ type ClassShare struct {
 	Evidence   []string // rule ids in checklist order
 }
 
-// TotalRecoverable gives each class's share in the order of the classes, those without findings left out. Per GPU, disjoint
-// savings add and overlapping ones count once; gate G10 caps what is not compute; then the mean over the GPUs.
-func TotalRecoverable(checks []Check, in VerdictInput) []ClassShare {
-	return in.shares(checks, confHint)
-}
-
-// shares counts only findings of at least the given confidence.
+// shares gives each class's share in the order of the classes, those without findings left out, of findings of at least the given
+// confidence. Per GPU, disjoint savings add and overlapping ones count once; gate G10 caps what is not compute; then the mean over the GPUs.
 func (in *VerdictInput) shares(checks []Check, least facts.Confidence) []ClassShare {
 	at := in.findings(checks, least)
 	cause := in.cause(checks)
@@ -322,7 +317,7 @@ func (in *VerdictInput) unjudged(checks []Check) (why, owner string) {
 			}
 		}
 		if unknown && !found {
-			return fmt.Sprintf("%s took %s of the window, computing %s, and whether a fix returns any of it could not be judged", upperFirst(f.what),
+			return fmt.Sprintf("%s took %s of the window, computing %s, and whether a fix returns any of it could not be judged", UpperFirst(f.what),
 				Format(share, unit.Frac), Format(in.ComputeFrac, unit.Frac)), f.owners[0]
 		}
 	}
