@@ -40,18 +40,6 @@ type File struct {
 	hash   *hashedReader
 }
 
-// Ranks gives the distinct known rank numbers of the file's processes, rising.
-func (f *File) Ranks() []int {
-	var out []int
-	for _, p := range f.Procs {
-		if p.Rank >= 0 {
-			out = append(out, p.Rank)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // Asks gives the checklist stages that the file lets be asked about; nothing if it is not read.
 func (f *File) Asks() []string {
 	if f.Format == nil || f.Format.Read == nil || f.Read && !f.Source.Used {

@@ -131,8 +131,8 @@ func inspectFile(w io.Writer, f *ingest.File, clock *timeline.Clock) {
 			line("rank", "%s", rank)
 		}
 	}
-	if f.Format != nil && len(f.Format.Asks) > 0 {
-		line("asks", "%s", strings.Join(f.Format.Asks, ", "))
+	if asks := f.Asks(); len(asks) > 0 {
+		line("asks", "%s", strings.Join(asks, ", "))
 	}
 	for i, p := range f.Problems {
 		if i == 6 {

@@ -119,9 +119,6 @@ func (r *Rule) Name() string {
 	return name
 }
 
-// Facts lists the facts the rule names, in order of appearance.
-func (r *Rule) Facts() []facts.ID { return r.facts }
-
 // Limit gives a limit by name.
 func (r *Rule) Limit(name string) (Limit, bool) { return limitOf(r.Limits, name) }
 

@@ -72,14 +72,6 @@ type GPU struct {
 	Exact      bool
 }
 
-// Ridge is the FLOP/byte above which half precision kernels are bound by compute.
-func (g *GPU) Ridge() float64 {
-	if g.BW == 0 {
-		return 0
-	}
-	return g.Half / g.BW
-}
-
 // Peak is the dense peak of a type by its name in KernelRow.DType, FLOP/s; 0 unknown.
 func (g *GPU) Peak(dtype string) float64 {
 	switch dtype {
