@@ -103,7 +103,7 @@ func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
 	if base.Epoch.IsZero() && len(base.Series) > 0 {
 		base.Epoch = time.Unix(0, 0).UTC()
 	}
-	sortMarks(&base.Marks)
+	base.Marks.Sort()
 	base.Window = windowOf(base)
 }
 

@@ -457,7 +457,7 @@ func (s *Set) Settle(base *timeline.Timeline) {
 	})
 }
 
-// merge appends the tracks, devices, series and marks of tl, whose one source becomes id. Formats that are not bulk give no spans.
+// merge appends the tracks, devices, series, marks, attributes, links and totals of tl, whose one source becomes id. Formats that are not bulk give no spans.
 func merge(base, tl *timeline.Timeline, id timeline.SourceID) {
 	dev0, proc0, track0 := timeline.DeviceID(len(base.Devices)), len(base.Procs), timeline.TrackID(len(base.Tracks))
 	for _, d := range tl.Devices {
@@ -486,27 +486,28 @@ func merge(base, tl *timeline.Timeline, id timeline.SourceID) {
 		sr.Track += track0
 		base.Series = append(base.Series, sr)
 	}
+	for _, a := range tl.Attrs {
+		a.Track += track0
+		base.Attrs = append(base.Attrs, a)
+	}
+	for _, l := range tl.Links {
+		l.Source = id
+		base.Links = append(base.Links, l)
+	}
+	for _, t := range tl.Totals {
+		t.Source = id
+		base.Totals = append(base.Totals, t)
+	}
 	m, to := &tl.Marks, &base.Marks
 	for i := range m.At {
-		to.Track = append(to.Track, m.Track[i]+track0)
-		to.Kind = append(to.Kind, m.Kind[i])
-		to.At = append(to.At, m.At[i])
-		to.Name = append(to.Name, base.Names.IDOf(tl.Names.Get(m.Name[i])))
-		to.Row = append(to.Row, m.Row[i])
+		to.Append(m.Kind[i], m.Track[i]+track0, m.At[i], m.Code[i], base.Names.IDOf(tl.Names.Get(m.Name[i])), m.Row[i])
 	}
-	sortMarks(to)
+	to.Sort()
 }
 
-func sortMarks(m *timeline.Marks) {
-	order := make([]int, len(m.At))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.At[a], m.At[b]) })
-	old := *m
-	*m = timeline.Marks{}
-	for _, i := range order {
-		m.Track, m.Kind, m.At = append(m.Track, old.Track[i]), append(m.Kind, old.Kind[i]), append(m.At, old.At[i])
-		m.Name, m.Row = append(m.Name, old.Name[i]), append(m.Row, old.Row[i])
+// Adopt adds to base what outlives the spans of the trace in file i: its sampled series, on their own clock.
+func (s *Set) Adopt(base, sampled *timeline.Timeline, i int) {
+	if sampled != nil {
+		merge(base, sampled, timeline.SourceID(i))
 	}
 }

@@ -266,7 +266,7 @@ func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Inp
 	if err != nil {
 		return nil, false, err
 	}
-	reds, err := j.reduce(ctx, p)
+	reds, sampled, err := j.reduce(ctx, p)
 	if err != nil {
 		return nil, false, err
 	}
@@ -278,11 +278,14 @@ func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Inp
 			return nil, false, err
 		}
 		j.lopt.Window = cut
-		if reds, err = j.reduce(ctx, p); err != nil {
+		if reds, sampled, err = j.reduce(ctx, p); err != nil {
 			return nil, false, err
 		}
 	}
 	p.done()
+	for k, i := range j.set.Bulk() {
+		j.set.Adopt(base, sampled[k], i)
+	}
 	j.set.Settle(base)
 	met := ledger.Meet(reds, j.tables, j.lopt)
 	ingest.Place(base, met.Ranks, j.opt)
@@ -313,11 +316,12 @@ func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Inp
 	return in, wallKnown(base, met), nil
 }
 
-// reduce reads the traces, as many at a time as there are CPUs, and keeps only what outlives their spans.
-func (j *job) reduce(ctx context.Context, p progress) ([]*timeline.Reduced, error) {
+// reduce reads the traces, as many at a time as there are CPUs, and keeps only what outlives their spans: the reductions of all, and
+// the sampled readings of each.
+func (j *job) reduce(ctx context.Context, p progress) ([]*timeline.Reduced, []*timeline.Timeline, error) {
 	bulk := j.set.Bulk()
 	p.start(len(bulk))
-	out := make([][]*timeline.Reduced, len(bulk))
+	out, sampled := make([][]*timeline.Reduced, len(bulk)), make([]*timeline.Timeline, len(bulk))
 	errs := make([]error, len(bulk))
 	sem := make(chan struct{}, j.atOnce(len(bulk)))
 	var wg sync.WaitGroup
@@ -333,6 +337,7 @@ func (j *job) reduce(ctx context.Context, p progress) ([]*timeline.Reduced, erro
 				}
 				return // listed as a problem of its file
 			}
+			sampled[k] = tl.Sampled()
 			out[k], errs[k] = ledger.Reduce(tl, j.tables, j.lopt)
 			if errs[k] != nil {
 				errs[k] = fmt.Errorf("%s: %w", j.set.Files[i].Source.Path, errs[k])
@@ -340,7 +345,7 @@ func (j *job) reduce(ctx context.Context, p progress) ([]*timeline.Reduced, erro
 		}()
 	}
 	wg.Wait()
-	return slices.Concat(out...), errors.Join(errs...)
+	return slices.Concat(out...), sampled, errors.Join(errs...)
 }
 
 // atOnce is how many traces are read side by side: a CPU each, within the memory budget (a read trace takes about 0.4 of its plain size,

@@ -236,7 +236,7 @@ func (r *reader) assignTracks(procs []int64, first int) {
 	outside := make([]bool, len(r.raw)) // of a process that is no rank
 	for _, i := range order {
 		t := r.raw[i]
-		if r.stats[i] == ([timeline.KindPython + 1]int64{}) && !r.marked(i) {
+		if r.stats[i] == ([timeline.NSpanKinds]int64{}) && !r.marked(i) {
 			continue
 		}
 		p := index(t.proc)
@@ -270,8 +270,7 @@ func (r *reader) assignTracks(procs []int64, first int) {
 	})
 	ms := &tl.Marks
 	for _, m := range r.marks {
-		ms.Track, ms.Kind, ms.At = append(ms.Track, ids[m.track]), append(ms.Kind, timeline.MarkOther), append(ms.At, m.at)
-		ms.Name, ms.Row = append(ms.Name, m.name), append(ms.Row, m.row)
+		ms.Append(timeline.MarkOther, ids[m.track], m.at, 0, m.name, m.row)
 	}
 	r.placeMetrics()
 }

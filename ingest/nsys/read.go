@@ -69,7 +69,7 @@ type reader struct {
 
 	raw    []rawTrack
 	rawIDs map[rawTrack]timeline.TrackID
-	stats  [][timeline.KindPython + 1]int64 // of raw
+	stats  [][timeline.NSpanKinds]int64 // of raw
 	last   [2]struct {
 		key rawTrack
 		id  timeline.TrackID
@@ -218,7 +218,7 @@ func (r *reader) track(k rawTrack) timeline.TrackID {
 		id = timeline.TrackID(len(r.raw))
 		r.rawIDs[k] = id
 		r.raw = append(r.raw, k)
-		r.stats = append(r.stats, [timeline.KindPython + 1]int64{})
+		r.stats = append(r.stats, [timeline.NSpanKinds]int64{})
 	}
 	r.last[side].key, r.last[side].id = k, id
 	return id

@@ -156,7 +156,7 @@ func (b *Builder) Finish() *Timeline {
 		}
 	}
 	b.finishSpans()
-	sortMarks(&tl.Marks)
+	tl.Marks.Sort()
 	slices.SortStableFunc(tl.Problems, func(x, y Problem) int {
 		return cmp.Or(cmp.Compare(x.Path, y.Path), cmp.Compare(x.Row, y.Row), cmp.Compare(x.Code, y.Code))
 	})
@@ -405,7 +405,8 @@ func gather[T any](chunks []*SpanChunk, order []uint32, col func(*SpanChunk) *[]
 	return out
 }
 
-func sortMarks(m *Marks) {
+// Sort puts the marks in order of time; equal ones stay as they are.
+func (m *Marks) Sort() {
 	if slices.IsSorted(m.At) {
 		return
 	}
@@ -417,6 +418,7 @@ func sortMarks(m *Marks) {
 	permute(&m.Track, order)
 	permute(&m.Kind, order)
 	permute(&m.At, order)
+	permute(&m.Code, order)
 	permute(&m.Name, order)
 	permute(&m.Row, order)
 }

@@ -143,7 +143,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"process 4 of 0":  func(tl *Timeline) { tl.Tracks[0].Proc = 4 },
 		"source 3 of 1":   func(tl *Timeline) { tl.Tracks[0].Source = 3 },
 		"mark 0: track 2": func(tl *Timeline) {
-			tl.Marks = Marks{[]TrackID{2}, []MarkKind{0}, []Time{1}, []StringID{0}, []uint32{0}}
+			tl.Marks = Marks{[]TrackID{2}, []MarkKind{0}, []Time{1}, []int32{0}, []StringID{0}, []uint32{0}}
 		},
 		"series 0 x: track": func(tl *Timeline) { tl.Series = []Series{{Metric: Metric{Name: "x"}, Track: 8}} },
 	} {

@@ -3,6 +3,8 @@ package timeline
 import (
 	"math"
 	"slices"
+
+	"gpureport/ingest/unit"
 )
 
 // SeriesOf gives the index in TL.Series of the metric on the track, made when new. Readers keep it: the search is linear.
@@ -39,9 +41,69 @@ func (b *Builder) GPUTrack(d Device, name string) TrackID {
 
 // AddMark adds something that happened at an instant.
 func (b *Builder) AddMark(kind MarkKind, t TrackID, at Time, name string, row uint32) {
-	m := &b.TL.Marks
+	b.AddEvent(kind, t, at, 0, name, row)
+}
+
+// AddEvent is AddMark for events that have a number.
+func (b *Builder) AddEvent(kind MarkKind, t TrackID, at Time, code int32, name string, row uint32) {
+	b.TL.Marks.Append(kind, t, at, code, b.TL.Names.IDOf(name), row)
+}
+
+// Append adds one mark.
+func (m *Marks) Append(kind MarkKind, t TrackID, at Time, code int32, name StringID, row uint32) {
 	m.Track, m.Kind, m.At = append(m.Track, t), append(m.Kind, kind), append(m.At, at)
-	m.Name, m.Row = append(m.Name, b.TL.Names.IDOf(name)), append(m.Row, row)
+	m.Code, m.Name, m.Row = append(m.Code, code), append(m.Name, name), append(m.Row, row)
+}
+
+// AddAttr adds what the file states of a subject: words.
+func (b *Builder) AddAttr(t TrackID, name, text string, at Time, row uint32) {
+	b.TL.Attrs = append(b.TL.Attrs, Attr{Track: t, Name: name, Text: text, Unit: unit.Text, At: at, Row: row})
+}
+
+// AddNumber adds what the file states of a subject: a number in u's base unit. One that is not finite is refused.
+func (b *Builder) AddNumber(t TrackID, name string, value float64, u unit.Unit, at Time, row uint32) {
+	if !math.IsNaN(value) && !math.IsInf(value, 0) {
+		b.TL.Attrs = append(b.TL.Attrs, Attr{Track: t, Name: name, Value: value, Unit: u, At: at, Row: row})
+	}
+}
+
+// Sampled gives what outlives the spans of tl: its sampled series with their tracks and devices, totals, and marks of the machine.
+// CPU samples are left out, they go with the spans. nil when there is nothing. It shares no memory with the spans.
+func (tl *Timeline) Sampled() *Timeline {
+	keep := make([]bool, len(tl.Tracks))
+	for i := range tl.Series {
+		keep[tl.Series[i].Track] = true
+	}
+	for i := range tl.Attrs {
+		keep[tl.Attrs[i].Track] = true
+	}
+	if len(tl.Series) == 0 && len(tl.Attrs) == 0 && len(tl.Links) == 0 && len(tl.Totals) == 0 {
+		return nil
+	}
+	out := &Timeline{Epoch: tl.Epoch, Sources: tl.Sources, Clocks: tl.Clocks, Series: slices.Clone(tl.Series), Attrs: slices.Clone(tl.Attrs), Links: tl.Links, Totals: tl.Totals}
+	device := map[DeviceID]DeviceID{-1: -1}
+	track := make([]TrackID, len(tl.Tracks))
+	for i, t := range tl.Tracks {
+		if !keep[i] {
+			continue
+		}
+		if _, ok := device[t.Device]; !ok {
+			device[t.Device] = DeviceID(len(out.Devices))
+			d := tl.Devices[t.Device]
+			d.Proc = -1
+			out.Devices = append(out.Devices, d)
+		}
+		t.Device, t.Proc, t.Table = device[t.Device], -1, out.Names.IDOf(tl.Names.Get(t.Table))
+		track[i] = TrackID(len(out.Tracks))
+		out.Tracks = append(out.Tracks, t)
+	}
+	for i := range out.Series {
+		out.Series[i].Track = track[out.Series[i].Track]
+	}
+	for i := range out.Attrs {
+		out.Attrs[i].Track = track[out.Attrs[i].Track]
+	}
+	return out
 }
 
 // HasMarkSince tells whether a mark of the kind lies at or after at.

@@ -40,6 +40,9 @@ type Timeline struct {
 	Spans    Spans
 	Marks    Marks
 	Series   []Series
+	Attrs    []Attr
+	Links    []Link
+	Totals   []Totals
 	Names    Strings
 	Problems []Problem
 	Procs    []Process // one a process seen in a trace, by the order of first appearance
@@ -58,6 +61,7 @@ type Source struct {
 	Used     bool
 	Note     string // for a file that is not read: what it is and the one command that turns it into a read one
 	Head     string // first printable characters of an unknown file
+	Host     string // the machine it was recorded on, where the file says so; "" unknown
 	Tables   []TableRows
 }
 
@@ -121,11 +125,15 @@ type TrackKind uint8
 
 // Kinds of tracks.
 const (
-	TrackOther  TrackKind = iota
-	TrackHost             // a host thread
-	TrackStream           // a device stream
-	TrackGPU              // sampled readings of a GPU
-	TrackHostReadings
+	TrackOther        TrackKind = iota
+	TrackHost                   // a host thread
+	TrackStream                 // a device stream
+	TrackGPU                    // sampled readings of a GPU
+	TrackHostReadings           // sampled readings of a whole host
+	TrackCPU                    // sampled readings of one CPU of a host; Thread is its number
+	TrackNIC                    // sampled readings of a network port; Name is the maker's: mlx5_0:1, eth0
+	TrackDisk                   // sampled readings of a disk; Name: nvme0n1
+	TrackProcess                // sampled readings of an OS process; Thread is its pid, Name its command without arguments
 )
 
 // SpanKind is the class of a span by its category in the source, never by its name.
@@ -144,6 +152,9 @@ const (
 	KindSync                // cuda_sync, device side view of a wait; not a device op
 	KindOverhead            // the profiler's own work
 	KindPython              // interpreter frame
+	KindOSWait              // blocking call of the system on the host, by its name: read, poll, pthread_cond_wait; says nothing of the GPU
+	KindOffCPU              // the thread was not running, from the switch out to the next switch in; Name says why, where the file does
+	NSpanKinds              // how many there are
 )
 
 // IsDeviceOp tells whether the kind occupies the device.
@@ -236,6 +247,7 @@ type Marks struct {
 	Track []TrackID
 	Kind  []MarkKind
 	At    []Time
+	Code  []int32    // number of the event: of an Xid or SXid; 0 none
 	Name  []StringID // what the file says
 	Row   []uint32
 }
@@ -250,6 +262,11 @@ const (
 	MarkReadFailed          // a reading failed: an observation in its own right
 	MarkClockStep           // the log's wall clock jumped
 	MarkIteration           // "Iteration Start" and its kin
+	MarkXid                 // the driver logged an Xid; Code is its number
+	MarkSXid                // an NVSwitch error; Code is its number
+	MarkOOM                 // the kernel killed a process for memory
+	MarkSample              // a CPU sample of the track's thread: it ran at this instant; Name is the innermost frame that is known
+	MarkOutput              // anything else that a log holds and a reader may want to see beside the steps
 )
 
 // Covers says what a reading speaks about.
@@ -279,6 +296,55 @@ type Series struct {
 	At     []Time    // strictly rising; a reading that was not taken is absent, never 0 or NaN
 	Value  []float64 // in Metric.Unit, finite
 	Row    []uint32
+}
+
+// Attr is what a source states of a subject once, or seldom: a limit, a capability, a setting, a version. The names are in attrs.go.
+type Attr struct {
+	Track TrackID // whose it is: a GPU, a host, a port, a process
+	Name  string
+	Text  string  // for Unit Text; else ""
+	Value float64 // in Unit, finite
+	Unit  unit.Unit
+	At    Time // when it was read, on the source's clock; 0 where the file has no time
+	Row   uint32
+}
+
+// Link says how two parts of one host are joined, as a topology matrix or a link status does.
+type Link struct {
+	Source SourceID
+	A, B   string // GPU0, NIC1, or the maker's name of the port; A is the row, B the column
+	Kind   string // the maker's word: NV18, PIX, PXB, PHB, NODE, SYS
+	Count  int32  // NVLinks of NV#; 0 else
+	Row    uint32
+}
+
+// Totals is a table of sums that a profiler made of a recording, without a time axis: nsys stats' summaries.
+type Totals struct {
+	Source SourceID
+	What   TotalsOf
+	Rows   []TotalRow // in the file's order
+}
+
+// TotalsOf says what the rows of a Totals are sums of.
+type TotalsOf uint8
+
+// Kinds of summaries.
+const (
+	TotalOther    TotalsOf = iota
+	TotalKernels           // device time by kernel name
+	TotalCopyTime          // device time by kind of copy
+	TotalCopySize          // bytes by kind of copy
+	TotalCalls             // host time by runtime or driver call
+	TotalRanges            // host time by NVTX range
+	TotalOSWaits           // host time by blocking system call, over all threads
+)
+
+// TotalRow is one name of a summary. What the file does not say is -1.
+type TotalRow struct {
+	Name                  string
+	Count                 int64
+	Sum, Median, Min, Max int64 // ns, or bytes for sizes; concurrent ones are added up
+	Row                   uint32
 }
 
 // Placement says how a clock was placed.

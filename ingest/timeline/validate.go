@@ -137,7 +137,7 @@ func validateSide[T any](bad badFunc, what string, rows []T, n int, span func(*T
 
 func (tl *Timeline) validateMarks(bad badFunc) {
 	m := &tl.Marks
-	for _, l := range []int{len(m.Track), len(m.Kind), len(m.Name), len(m.Row)} {
+	for _, l := range []int{len(m.Track), len(m.Kind), len(m.Code), len(m.Name), len(m.Row)} {
 		if l != len(m.At) {
 			bad("marks: columns of %d and %d rows", len(m.At), l)
 			return

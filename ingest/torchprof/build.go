@@ -39,7 +39,7 @@ type sink struct {
 }
 
 type trackStats struct {
-	n [timeline.KindPython + 1]int64
+	n [timeline.NSpanKinds]int64
 }
 
 type threadKey struct {
@@ -620,8 +620,7 @@ func (k *sink) placeMarks(table timeline.StringID, first int) {
 		if strings.HasPrefix(k.b.TL.Names.Get(timeline.StringID(m.name)), "Iteration Start") {
 			kind = timeline.MarkIteration
 		}
-		ms.Track, ms.Kind, ms.At = append(ms.Track, tr), append(ms.Kind, kind), append(ms.At, timeline.Time(m.at))
-		ms.Name, ms.Row = append(ms.Name, timeline.StringID(m.name)), append(ms.Row, m.row)
+		ms.Append(kind, tr, timeline.Time(m.at), 0, timeline.StringID(m.name), m.row)
 	}
 }
 
