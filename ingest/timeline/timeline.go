@@ -374,6 +374,7 @@ type Clock struct {
 	Why    string // the evidence, shown in the report
 	// Zoned tells that the source states UTC or a zone; Wall that it states a wall clock at all (zone perhaps unknown).
 	Zoned, Wall bool
+	Boot        bool // stamps count from the host's boot, as in dmesg; Wall is false
 }
 
 // Ref is a row a claim rests on. It prints as smi.log:17 or trace.json: traceEvents[182]; see Timeline.RefString.
