@@ -62,7 +62,9 @@ type Source struct {
 	Note     string // for a file that is not read: what it is and the one command that turns it into a read one
 	Head     string // first printable characters of an unknown file
 	Host     string // the machine it was recorded on, where the file says so; "" unknown
-	Tables   []TableRows
+	// Watches lists the kinds of marks that the source would hold had they happened inside its Coverage: their absence is evidence.
+	Watches []MarkKind
+	Tables  []TableRows
 }
 
 // TableRows says where the row numbers of one of a source's tables begin, for sources of several tables: row number n belongs to the

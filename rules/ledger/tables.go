@@ -19,6 +19,7 @@ type Tables struct {
 	GPUs    []GPU
 	Links   Links
 	Reasons []Reason
+	Xids    []Xid // by code
 
 	classes   []classRule
 	inOpt     [nClasses]bool
@@ -493,7 +494,7 @@ func lower(in []string) []string {
 	return out
 }
 
-// LoadTables reads kernels, collectives, annotations, calls, gpus, links and reasons (.yaml) from fsys or its folder tables. The
+// LoadTables reads kernels, collectives, annotations, calls, gpus, links, reasons and xids (.yaml) from fsys or its folder tables. The
 // error holds every fault of every file, one a line, as tables/file:line: what.
 func LoadTables(fsys fs.FS) (*Tables, error) {
 	if info, err := fs.Stat(fsys, "tables"); err == nil && info.IsDir() {
@@ -510,6 +511,7 @@ func LoadTables(fsys fs.FS) (*Tables, error) {
 	l.gpus(t)
 	l.links(t)
 	l.reasons(t)
+	l.xids(t)
 	if len(l.errs) == 0 {
 		return t, nil
 	}
