@@ -39,6 +39,13 @@ func NewLines(r io.Reader) *Lines {
 	return &Lines{r: br, prefix: findPrefix(head, len(head) < HeadSize)}
 }
 
+// NewPlainLines is NewLines for logs whose own stamps look like what a collector puts before each line: no prefix is taken away.
+func NewPlainLines(r io.Reader) *Lines {
+	l := NewLines(r)
+	l.prefix = nil
+	return l
+}
+
 // Next moves to the next line; false at the end or at an error, see Err.
 func (l *Lines) Next() bool {
 	if l.err != nil {
