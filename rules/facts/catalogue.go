@@ -24,6 +24,13 @@ var Catalogue = []*Deriver{
 	Clocks,
 	PCIeLink,
 	GPULost,
+	Xids,
+	ECC,
+	PowerLimit,
+	Replays,
+	NVLink,
+	NUMA,
+	SharedGPU,
 	GPUSlow,
 	// Stage data.
 	Loader,

@@ -224,7 +224,7 @@ func (r *reducer) collect() {
 					ki++
 				}
 				if ki < len(sp.Kernels) && sp.Kernels[ki].Span == s {
-					op.grid = blocks(sp.Kernels[ki].Grid)
+					op.grid = blocks(sp.Launches[sp.Kernels[ki].Launch].Grid)
 				}
 			case timeline.KindMemset:
 				op.class = ClassMemset
