@@ -66,7 +66,7 @@ func (r *reader) kernels() error {
 		}
 		s.Name = r.name(w.num(cFirst))
 		i := r.add(s)
-		a := timeline.KernelArgs{Span: i}
+		var a timeline.Launch
 		for k := range 3 {
 			g, b := w.num(cFirst+1+k), w.num(cFirst+4+k)
 			if g < 0 || g > 1<<31-1 || b < 0 || b > 1<<20 {
@@ -79,7 +79,7 @@ func (r *reader) kernels() error {
 			a.GraphNode = uint64(node)
 		}
 		if a.Grid[0] > 0 || a.GraphNode > 0 {
-			r.b.AddKernel(a)
+			r.b.AddKernel(i, a)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func dump(tl *timeline.Timeline) string {
 			ci++
 		}
 		if ki < len(s.Kernels) && int(s.Kernels[ki].Span) == i {
-			k := s.Kernels[ki]
+			k := s.Launches[s.Kernels[ki].Launch]
 			more += fmt.Sprintf(" grid %v block %v node %d", k.Grid, k.Block, k.GraphNode)
 			ki++
 		}

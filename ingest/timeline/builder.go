@@ -18,6 +18,9 @@ type Builder struct {
 	comms   sideRows[Comm]
 	shapes  sideRows[Shape]
 	tracks  map[trackKey]TrackID
+
+	launches map[Launch]int32
+	recent   [256]recentLaunch // what the map need not be asked for
 }
 
 const (
@@ -161,7 +164,7 @@ func (b *Builder) Finish() *Timeline {
 		return cmp.Or(cmp.Compare(x.Path, y.Path), cmp.Compare(x.Row, y.Row), cmp.Compare(x.Code, y.Code))
 	})
 	tl.Window = cover(tl)
-	b.chunks, b.tracks = nil, nil
+	b.chunks, b.tracks, b.launches = nil, nil, nil
 	return tl
 }
 
@@ -256,11 +259,43 @@ func finishSide[T any](direct []T, s *sideRows[T], order []uint32, row []int32, 
 	return out
 }
 
-// AddCopy, AddKernel, AddComm and AddShape add side rows; Span is the number that AddSpan gave.
+// AddCopy, AddComm and AddShape add side rows; Span is the number that AddSpan gave.
 func (b *Builder) AddCopy(r Copy) { b.copies.add(r) }
 
-// AddKernel is like AddCopy.
-func (b *Builder) AddKernel(r KernelArgs) { b.kernels.add(r) }
+// AddKernel says how kernel span was launched.
+func (b *Builder) AddKernel(span int32, l Launch) {
+	b.kernels.add(KernelArgs{Span: span, Launch: b.launch(l)})
+}
+
+type recentLaunch struct {
+	launch Launch
+	n      int32 // +1
+}
+
+// maxLaunches bounds the launches that are told apart: a file in which all differ would pay for the map and win nothing.
+const maxLaunches = 1 << 16
+
+// launch gives the number of a launch.
+func (b *Builder) launch(l Launch) int32 {
+	h := uint32(l.Grid[0])*0x9E3779B1 ^ uint32(l.Grid[1])*0x85EBCA6B ^ uint32(l.Grid[2])*0xC2B2AE35 ^ uint32(l.Block[0])*0x27D4EB2F ^ uint32(l.GraphNode)*0x165667B1
+	r := &b.recent[h>>24]
+	if r.n > 0 && r.launch == l {
+		return r.n - 1
+	}
+	n, ok := b.launches[l]
+	if !ok {
+		n = int32(len(b.TL.Spans.Launches))
+		b.TL.Spans.Launches = append(b.TL.Spans.Launches, l)
+		if b.launches == nil {
+			b.launches = map[Launch]int32{}
+		}
+		if len(b.launches) < maxLaunches {
+			b.launches[l] = n
+		}
+	}
+	*r = recentLaunch{l, n + 1}
+	return n
+}
 
 // AddComm is like AddCopy.
 func (b *Builder) AddComm(r Comm) { b.comms.add(r) }
@@ -268,12 +303,17 @@ func (b *Builder) AddComm(r Comm) { b.comms.add(r) }
 // AddShape is like AddCopy.
 func (b *Builder) AddShape(r Shape) { b.shapes.add(r) }
 
-// EachCopy, EachKernel and EachComm show the side rows so far, to be changed in place; one whose Span is set to -1 is
-// dropped by Finish.
+// EachCopy and EachComm show the side rows so far, to be changed in place; one whose Span is set to -1 is dropped by Finish.
 func (b *Builder) EachCopy(f func(*Copy)) { b.copies.each(b.TL.Spans.Copies, f) }
 
-// EachKernel is like EachCopy.
-func (b *Builder) EachKernel(f func(*KernelArgs)) { b.kernels.each(b.TL.Spans.Kernels, f) }
+// EachKernel shows the launches of kernels so far; one that is not kept goes.
+func (b *Builder) EachKernel(f func(span int32, l Launch) (keep bool)) {
+	b.kernels.each(b.TL.Spans.Kernels, func(r *KernelArgs) {
+		if r.Span >= 0 && !f(r.Span, b.TL.Spans.Launches[r.Launch]) {
+			r.Span = -1
+		}
+	})
+}
 
 // EachComm is like EachCopy.
 func (b *Builder) EachComm(f func(*Comm)) { b.comms.each(b.TL.Spans.Comms, f) }

@@ -85,21 +85,19 @@ func TestSideRowsAddedEitherWay(t *testing.T) {
 	tr := b.Track(Track{Proc: -1, Device: -1})
 	for i := range 3 {
 		p := b.AddSpan(Span{Track: tr, Kind: KindKernel, Start: Time(10 - i), End: 20, Row: uint32(i)})
-		a := KernelArgs{Span: p, GraphNode: uint64(i + 1)}
+		l := Launch{GraphNode: uint64(i + 1)}
 		if i == 1 {
-			b.TL.Spans.Kernels = append(b.TL.Spans.Kernels, a)
+			b.TL.Spans.Launches = append(b.TL.Spans.Launches, l)
+			b.TL.Spans.Kernels = append(b.TL.Spans.Kernels, KernelArgs{Span: p, Launch: int32(len(b.TL.Spans.Launches) - 1)})
 		} else {
-			b.AddKernel(a)
+			b.AddKernel(p, l)
 		}
 	}
-	b.EachKernel(func(a *KernelArgs) {
-		if a.GraphNode == 3 {
-			a.Span = -1
-		}
-	})
+	b.EachKernel(func(_ int32, l Launch) bool { return l.GraphNode != 3 })
 	tl := b.Finish()
-	if k := tl.Spans.Kernels; len(k) != 2 || k[0] != (KernelArgs{Span: 1, GraphNode: 2}) || k[1] != (KernelArgs{Span: 2, GraphNode: 1}) {
-		t.Errorf("%+v", k)
+	k, l := tl.Spans.Kernels, tl.Spans.Launches
+	if len(k) != 2 || k[0].Span != 1 || l[k[0].Launch].GraphNode != 2 || k[1].Span != 2 || l[k[1].Launch].GraphNode != 1 {
+		t.Errorf("%+v %+v", k, l)
 	}
 	if tl.Window != (Interval{8, 20}) {
 		t.Errorf("window %v", tl.Window)

@@ -172,10 +172,11 @@ type Spans struct {
 	Link       []uint32 // launch <-> device op; 0 is none; unique within (source, process)
 	Row        []uint32 // row in Track.Table of Track.Source: event number for traces
 
-	Copies  []Copy
-	Kernels []KernelArgs
-	Comms   []Comm
-	Shapes  []Shape
+	Copies   []Copy
+	Kernels  []KernelArgs
+	Launches []Launch // each kind of launch about once: millions of kernels have a few hundred
+	Comms    []Comm
+	Shapes   []Shape
 }
 
 // Len is the number of spans.
@@ -214,9 +215,14 @@ type Copy struct {
 	Bytes    int64 // -1 unknown
 }
 
-// KernelArgs has the launch geometry of a kernel span, where recorded.
+// KernelArgs names the launch of a kernel span, where recorded.
 type KernelArgs struct {
-	Span        int32
+	Span   int32
+	Launch int32 // in Spans.Launches
+}
+
+// Launch is how a kernel was launched.
+type Launch struct {
 	Grid, Block [3]int32 // 0 unknown
 	GraphNode   uint64   // 0 none
 }

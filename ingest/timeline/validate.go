@@ -79,7 +79,7 @@ func (tl *Timeline) validateSpans(bad badFunc) {
 			if bad("span %d: ends %d ns before it starts", i, s.Start[i]-s.End[i]) {
 				return
 			}
-		case s.Kind[i] > KindPython:
+		case s.Kind[i] >= NSpanKinds:
 			if bad("span %d: kind %d", i, s.Kind[i]) {
 				return
 			}
@@ -102,8 +102,14 @@ func (tl *Timeline) validateSpans(bad badFunc) {
 			(s.Kind[r.Span] == KindMemcpy || s.Kind[r.Span] == KindMemset)
 	})
 	validateSide(bad, "kernel args", s.Kernels, n, func(r *KernelArgs) int32 { return r.Span }, func(r *KernelArgs) bool {
-		return min(r.Grid[0], r.Grid[1], r.Grid[2], r.Block[0], r.Block[1], r.Block[2]) >= 0 && s.Kind[r.Span] == KindKernel
+		return r.Launch >= 0 && int(r.Launch) < len(s.Launches) && s.Kind[r.Span] == KindKernel
 	})
+	for i := range s.Launches {
+		if l := &s.Launches[i]; min(l.Grid[0], l.Grid[1], l.Grid[2], l.Block[0], l.Block[1], l.Block[2]) < 0 {
+			bad("launch %d: %+v", i, *l)
+			return
+		}
+	}
 	validateSide(bad, "collective", s.Comms, n, func(r *Comm) int32 { return r.Span }, func(r *Comm) bool {
 		return r.InElems >= -1 && r.OutElems >= -1 && r.Rank >= -1 && r.GroupSize >= 0 && r.Seq >= -1 &&
 			int(max(r.Collective, r.DType, r.Group, r.GroupDesc, r.GroupRanks, r.InSplits, r.OutSplits)) < names

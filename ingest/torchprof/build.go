@@ -102,8 +102,7 @@ func (k *sink) merge(w int, r *result, at int64) {
 		k.b.AddCopy(c)
 	}
 	for _, c := range r.kernels {
-		c.Span += base
-		k.b.AddKernel(c)
+		k.b.AddKernel(base+c.span, c.launch)
 	}
 	for _, c := range r.shapes {
 		c.Span += base
@@ -584,15 +583,15 @@ func (k *sink) moveLaunches() {
 	if !k.launches {
 		return
 	}
-	launches := map[key]timeline.KernelArgs{}
+	launches := map[key]timeline.Launch{}
 	has := map[int32]bool{}
-	k.b.EachKernel(func(a *timeline.KernelArgs) {
-		if at, kind, ok := of(a.Span); ok && kind == timeline.KindAPI {
-			launches[at] = *a
-			a.Span = -1
-		} else {
-			has[a.Span] = true
+	k.b.EachKernel(func(span int32, l timeline.Launch) bool {
+		if at, kind, ok := of(span); ok && kind == timeline.KindAPI {
+			launches[at] = l
+			return false
 		}
+		has[span] = true
+		return true
 	})
 	k.b.EachChunk(func(first int, c *timeline.SpanChunk) {
 		for j := max(0, k.first-first); j < len(c.Track); j++ {
@@ -600,9 +599,8 @@ func (k *sink) moveLaunches() {
 			if c.Track[j] < 0 || c.Kind[j] != timeline.KindKernel || c.Link[j] == 0 || has[i] {
 				continue
 			}
-			if a, ok := launches[key{k.b.TL.Tracks[c.Track[j]].Proc, c.Link[j]}]; ok {
-				a.Span = i
-				k.b.AddKernel(a)
+			if l, ok := launches[key{k.b.TL.Tracks[c.Track[j]].Proc, c.Link[j]}]; ok {
+				k.b.AddKernel(i, l)
 			}
 		}
 	})

@@ -57,7 +57,8 @@ func dump(tl *timeline.Timeline) string {
 		side[c.Span] += fmt.Sprintf(" copy=%d,%d,%d,%d", c.Kind, c.Src, c.Dst, c.Bytes)
 	}
 	for _, c := range sp.Kernels {
-		side[c.Span] += fmt.Sprintf(" launch=%v%v,%d", c.Grid, c.Block, c.GraphNode)
+		l := sp.Launches[c.Launch]
+		side[c.Span] += fmt.Sprintf(" launch=%v%v,%d", l.Grid, l.Block, l.GraphNode)
 	}
 	for _, c := range sp.Comms {
 		side[c.Span] += fmt.Sprintf(" comm=%s,%s,%d,%d,%s,%s,%d,%s,%d,%d,%d,%d,%s,%s", get(c.Collective), get(c.DType), c.InElems, c.OutElems, get(c.Group), get(c.GroupDesc), c.GroupSize, get(c.GroupRanks), c.Rank, c.Src, c.Dst, c.Seq, get(c.InSplits), get(c.OutSplits))

@@ -62,6 +62,12 @@ const (
 	nFaults
 )
 
+// kernelArgs is how the kernel of record span was launched.
+type kernelArgs struct {
+	span   int32
+	launch timeline.Launch
+}
+
 // skipped counts what is read and not stored.
 type skipped struct {
 	flows, metadata, counters, memory, instants, ignored int64
@@ -72,7 +78,7 @@ type skipped struct {
 type result struct {
 	recs    []rec
 	copies  []timeline.Copy
-	kernels []timeline.KernelArgs
+	kernels []kernelArgs
 	comms   []timeline.Comm // StringIDs are the scanner's
 	shapes  []timeline.Shape
 	marks   []mark
@@ -989,7 +995,7 @@ func (s *scanner) side(n int32, cat category) {
 	switch {
 	case cat.kind == timeline.KindKernel:
 		if launch || a.node > 0 {
-			r.kernels = append(r.kernels, timeline.KernelArgs{Span: n, Grid: a.grid, Block: a.block, GraphNode: uint64(max(a.node, 0))})
+			r.kernels = append(r.kernels, kernelArgs{n, timeline.Launch{Grid: a.grid, Block: a.block, GraphNode: uint64(max(a.node, 0))}})
 		}
 	case cat.kind == timeline.KindMemcpy || cat.kind == timeline.KindMemset:
 		c := copyOf(e.name)
@@ -1003,7 +1009,7 @@ func (s *scanner) side(n int32, cat category) {
 		r.copies = append(r.copies, c)
 	case cat.args == apiArgs && launch: // ROCm keeps the launch here; finish moves it to the kernel
 		r.launches = true
-		r.kernels = append(r.kernels, timeline.KernelArgs{Span: n, Grid: a.grid, Block: a.block})
+		r.kernels = append(r.kernels, kernelArgs{n, timeline.Launch{Grid: a.grid, Block: a.block}})
 	case cat.args == apiArgs && a.bytes >= 0 && bytes.Contains(e.name, []byte("Mem")):
 		r.copies = append(r.copies, timeline.Copy{Span: n, Bytes: a.bytes})
 	case cat.args == opArgs && cat.kind == timeline.KindOp && (a.dims != nil || a.types != nil):

@@ -188,7 +188,8 @@ func (p *parser) side(i int32, kind string, mem timeline.MemKind, kv *keys) {
 	}
 	grid, block, node := kv.get("grid"), kv.get("block"), kv.num("node", 0)
 	if grid != "" || block != "" || node != 0 {
-		sp.Kernels = append(sp.Kernels, timeline.KernelArgs{Span: i, Grid: dim3(grid), Block: dim3(block), GraphNode: uint64(node)})
+		sp.Kernels = append(sp.Kernels, timeline.KernelArgs{Span: i, Launch: int32(len(sp.Launches))})
+		sp.Launches = append(sp.Launches, timeline.Launch{Grid: dim3(grid), Block: dim3(block), GraphNode: uint64(node)})
 	}
 	if kv.has("coll") {
 		n := kv.num("n", -1)

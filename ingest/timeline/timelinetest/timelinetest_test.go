@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 		byName[tl.Names.Get(s.Name[i])] = i
 	}
 	k, ok := byName["void gemm<float, 4>(int)"]
-	if !ok || s.Link[k] != 5 || s.Row[k] != 3 || s.Kernels[0].Span != int32(k) || s.Kernels[0].Grid != [3]int32{8, 2, 1} {
+	if !ok || s.Link[k] != 5 || s.Row[k] != 3 || s.Kernels[0].Span != int32(k) || s.Launches[s.Kernels[0].Launch].Grid != [3]int32{8, 2, 1} {
 		t.Errorf("kernel %d: %v", k, s.Kernels)
 	}
 	c, ok := byName["Memcpy HtoD (Pageable -> Device)"]
