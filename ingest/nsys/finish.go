@@ -66,7 +66,7 @@ func (r *reader) processes() []int64 {
 		w.device += n[timeline.KindKernel] + n[timeline.KindMemcpy] + n[timeline.KindMemset]
 		w.calls += n[timeline.KindAPI]
 		w.ranges += n[timeline.KindAnnotation] + n[timeline.KindOp]
-		w.rest += n[timeline.KindOther] + n[timeline.KindOverhead] + n[timeline.KindSync]
+		w.rest += n[timeline.KindOther] + n[timeline.KindOSWait] + n[timeline.KindOffCPU] + n[timeline.KindOverhead] + n[timeline.KindSync]
 	}
 	if nobody := by[anyProc]; nobody != nil && len(by) > 1 { // they go to the busiest
 		best := r.busiest(func(w timeline.SpanKind) bool { return w == timeline.KindAPI })
@@ -233,10 +233,11 @@ func (r *reader) assignTracks(procs []int64, first int) {
 		return cmp.Or(cmp.Compare(side(x), side(y)), cmp.Compare(x.proc, y.proc), cmp.Compare(x.device, y.device), cmp.Compare(x.id, y.id))
 	})
 	ids := make([]timeline.TrackID, len(r.raw))
+	marked := r.marked()
 	outside := make([]bool, len(r.raw)) // of a process that is no rank
 	for _, i := range order {
 		t := r.raw[i]
-		if r.stats[i] == ([timeline.NSpanKinds]int64{}) && !r.marked(i) {
+		if r.stats[i] == ([timeline.NSpanKinds]int64{}) && !marked[i] {
 			continue
 		}
 		p := index(t.proc)
@@ -272,12 +273,25 @@ func (r *reader) assignTracks(procs []int64, first int) {
 	for _, m := range r.marks {
 		ms.Append(timeline.MarkOther, ids[m.track], m.at, 0, m.name, m.row)
 	}
+	r.placeSamples(ids)
+	r.placeMemory(func(proc int64, ordinal int32) (timeline.DeviceID, int, bool) {
+		p := index(proc)
+		d, ok := devices[procDevice{p, ordinal}]
+		return d, first + p, ok
+	})
 	r.placeMetrics()
 }
 
-// marked tells whether a raw track without spans has marks.
-func (r *reader) marked(i int) bool {
-	return slices.ContainsFunc(r.marks, func(m mark) bool { return int(m.track) == i })
+// marked tells which raw tracks have marks or samples.
+func (r *reader) marked() []bool {
+	out := make([]bool, len(r.raw))
+	for i := range r.marks {
+		out[r.marks[i].track] = true
+	}
+	for i := range r.cpuSamples {
+		out[r.cpuSamples[i].track] = true
+	}
+	return out
 }
 
 // report says what the file does not hold, and what of it is not stored.
@@ -306,7 +320,7 @@ func (r *reader) report(first, n int) {
 		r.in.Report("nsys/not-recorded", timeline.Info, 0, "not in the file, so not recorded or none happened: %s", strings.Join(missing, ", "))
 	}
 	var counted []string
-	for _, t := range []struct{ name, what string }{{tSched, "context switches"}, {tSamples, "CPU samples"}, {tMemory, "allocator events"}, {tNIC, "network readings"}} {
+	for _, t := range []struct{ name, what string }{{tNIC, "network readings"}} {
 		if n := r.db.count(t.name); n > 0 {
 			counted = append(counted, fmt.Sprintf("%s %d", t.what, n))
 		}

@@ -41,6 +41,9 @@ type meta struct {
 	memKinds   map[int64]timeline.MemKind
 	syncTypes  map[int64]string
 	severities map[int64]string
+	states     map[int64]string // threadState
+	blocks     map[int64]string // threadBlock
+	memOps     map[int64]int64  // memoryOperationType: 1 allocates, -1 releases
 }
 
 // gpu is a row of TARGET_INFO_GPU.
@@ -88,7 +91,7 @@ func (r *reader) readMeta() error {
 	m.hosts, m.env = map[int64]string{}, map[string]string{}
 	m.procs, m.threads = map[int64]string{}, map[int64]string{}
 	m.cuda, m.uuids = map[[2]int64]int{}, map[[2]int64]string{}
-	if err := firstError(r.session(), r.enums()); err != nil {
+	if err := firstError(r.session(), r.enums(), r.schedEnums(), r.memoryEnums()); err != nil {
 		return err
 	}
 	return firstError(

@@ -16,7 +16,12 @@
 // What it cannot tell: the rank of a process, unless a communicator, the variables RANK, LOCAL_RANK and WORLD_SIZE of a capture of one
 // rank, or the file's name says it.
 //
-// Limit: context switches and CPU samples are counted, not stored; so are allocator events and network metrics.
+// Host side, of the processes that drive a GPU: blocking calls of the system (OSRT_API) are waits of their thread; context switches become
+// the times in which a thread was off the CPU, from a switch out to its next switch in, named by the state the file gives, where it gives
+// one (Linux exports mostly say Unknown); CPU samples are marks with the innermost frame whose module is known. Of both only names of
+// functions and base names of modules are kept. Allocator events become the level of the device memory that the process holds.
+//
+// Limit: network metrics are counted, not stored. Of more than a million CPU samples every second, fourth ... one is kept.
 package nsys
 
 import (

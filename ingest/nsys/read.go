@@ -75,6 +75,7 @@ type reader struct {
 		id  timeline.TrackID
 	}
 	links map[int64]uint32 // correlations that need more than 32 bits
+	minAt int64            // earliest start of a span, session time
 	maxAt int64            // latest end of a span, session time
 	open  []openRange
 	marks []mark
@@ -84,6 +85,9 @@ type reader struct {
 	comms   comms
 	metrics metricSet
 	graphs  map[int64]timeline.StringID
+
+	cpuSamples  []cpuSample
+	allocations map[memoryKey][]allocation
 }
 
 // openRange is a span without an end.
@@ -113,10 +117,10 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) (err error
 	if d.tables[tStrings] == nil && d.tables["META_DATA_EXPORT"] == nil && d.tables["TARGET_INFO_GPU"] == nil && d.tables[tKernel] == nil && d.tables[tNVTX] == nil {
 		return errors.New("an SQLite database that is not from Nsight Systems: it has none of its tables")
 	}
-	r := &reader{ctx: ctx, in: in, b: b, db: d, strings: map[int64]string{}, rawIDs: map[rawTrack]timeline.TrackID{}, copies: map[[3]int64]copyKind{}, graphs: map[int64]timeline.StringID{}}
+	r := &reader{ctx: ctx, in: in, b: b, db: d, strings: map[int64]string{}, rawIDs: map[rawTrack]timeline.TrackID{}, copies: map[[3]int64]copyKind{}, graphs: map[int64]timeline.StringID{}, minAt: math.MaxInt64}
 	r.last[0].id, r.last[1].id = -1, -1
 	for _, step := range []func() error{
-		r.readMeta, r.readStrings, r.runtime, r.kernels, r.graphTraces, r.memcpys, r.memsets, r.syncs, r.overheads, r.osrt, r.libraries, r.nvtx, r.gpuMetrics, r.diagnostics,
+		r.readMeta, r.readStrings, r.runtime, r.kernels, r.graphTraces, r.memcpys, r.memsets, r.syncs, r.overheads, r.osrt, r.libraries, r.nvtx, r.memory, r.sched, r.samples, r.gpuMetrics, r.diagnostics,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -257,6 +261,7 @@ func (r *reader) times(table string, w *row) (start, end int64, open, ok bool) {
 func (r *reader) add(s timeline.Span) int32 {
 	r.stats[s.Track][s.Kind]++
 	r.rows++
+	r.minAt = min(r.minAt, int64(s.Start))
 	if e := int64(s.End); e > r.maxAt {
 		r.maxAt = e
 	}
@@ -318,7 +323,8 @@ func (r *reader) overheads() error {
 	return nil
 }
 
-func (r *reader) osrt() error { return r.hostCalls(tOSRT, timeline.KindOther, &r.names, nil) }
+// osrt reads blocking calls of the system.
+func (r *reader) osrt() error { return r.hostCalls(tOSRT, timeline.KindOSWait, &r.names, nil) }
 
 func (r *reader) libraries() error {
 	for _, t := range []string{tCUBLAS, tCUDNN} {
