@@ -126,9 +126,7 @@ func (p *parser) line(line string) error {
 		if err != nil {
 			return err
 		}
-		m := &p.b.TL.Marks
-		m.Track, m.Kind, m.At = append(m.Track, track), append(m.Kind, timeline.MarkIteration), append(m.At, at)
-		m.Name, m.Row = append(m.Name, p.b.TL.Names.IDOf(name)), append(m.Row, p.row)
+		p.b.TL.Marks.Append(timeline.MarkIteration, track, at, 0, p.b.TL.Names.IDOf(name), p.row)
 		return nil
 	}
 	kind, ok := kinds[words[1]]
