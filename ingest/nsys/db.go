@@ -452,16 +452,3 @@ func (d *db) resume(t *table, sel string, after int64) (int64, bool) {
 	}
 	return good, true
 }
-
-// count tells about how many rows a table has: rowids of an export have no holes.
-func (d *db) count(name string) int64 {
-	t := d.tables[name]
-	if t == nil {
-		return 0
-	}
-	var n int64
-	if err := d.query("SELECT max(rowid) FROM "+quote(name), func(s *sqlite3.Stmt) { n = s.ColumnInt64(0) }); err != nil {
-		return 0
-	}
-	return max(n, 0)
-}

@@ -294,7 +294,7 @@ func (r *reader) marked() []bool {
 	return out
 }
 
-// report says what the file does not hold, and what of it is not stored.
+// report says what the file does not hold.
 func (r *reader) report(first, n int) {
 	var missing []string
 	for _, t := range []struct{ name, what string }{
@@ -319,22 +319,10 @@ func (r *reader) report(first, n int) {
 	if len(missing) > 0 {
 		r.in.Report("nsys/not-recorded", timeline.Info, 0, "not in the file, so not recorded or none happened: %s", strings.Join(missing, ", "))
 	}
-	var counted []string
-	for _, t := range []struct{ name, what string }{{tNIC, "network readings"}} {
-		if n := r.db.count(t.name); n > 0 {
-			counted = append(counted, fmt.Sprintf("%s %d", t.what, n))
-		}
-	}
-	if len(counted) > 0 {
-		r.in.Report("nsys/not-stored", timeline.Info, 0, "counted and not read: %s", strings.Join(counted, ", "))
-	}
 	for i := first; i < first+n; i++ {
 		meta := r.b.TL.Procs[i].Meta
 		if len(missing) > 0 {
 			meta["not_recorded"] = strings.Join(missing, ", ")
-		}
-		if len(counted) > 0 {
-			meta["not_stored"] = strings.Join(counted, ", ")
 		}
 	}
 }

@@ -21,7 +21,10 @@
 // one (Linux exports mostly say Unknown); CPU samples are marks with the innermost frame whose module is known. Of both only names of
 // functions and base names of modules are kept. Allocator events become the level of the device memory that the process holds.
 //
-// Limit: network metrics are counted, not stored. Of more than a million CPU samples every second, fourth ... one is kept.
+// Counters of GPUs (GPU_METRICS) and of network ports (NET_NIC_METRIC) become means over windows of 1 ms and 10 ms, wider in long captures.
+// Shares are of the hardware's maximum; rates of ports come a millisecond. Which GPU a number of the counters means: metricDevice.
+//
+// Limit: of more than a million CPU samples every second, fourth ... one is kept.
 package nsys
 
 import (
