@@ -5,6 +5,7 @@ package formats
 import (
 	"gpureport/ingest"
 	"gpureport/ingest/dmon"
+	"gpureport/ingest/kernlog"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/smiquery"
 	"gpureport/ingest/torchprof"
@@ -45,8 +46,7 @@ var List = []ingest.Format{
 	smiCapture,
 	smiNoHeader,
 	prometheus,
-	kernelLog,
-	journal,
+	kernlog.Format,
 	rocmSMI,
 	packed,
 }

@@ -245,7 +245,7 @@ func TestRecognise(t *testing.T) {
 		{"nvlink", "GPU 0: NVIDIA H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n", "nvlink"},
 		{"our report", "{\n \"schema\": \"gpureport/1\", \"tool\": {}}", "gpureport-report"},
 		{"our capture", `{"k":"hdr","schema":"gpureport.record","v":1}` + "\n", "gpureport-record"},
-		{"journal", `{"__REALTIME_TIMESTAMP":"1","_TRANSPORT":"kernel","MESSAGE":"NVRM: Xid (PCI:0000:05:00): 79"}` + "\n", "journal-json"},
+		{"journal", `{"__REALTIME_TIMESTAMP":"1","_TRANSPORT":"kernel","MESSAGE":"NVRM: Xid (PCI:0000:05:00): 79"}` + "\n", "kernel-log"},
 		{"syslog", "Jul 14 08:12:53 host kernel: NVRM: Xid (PCI:0000:05:00): 79, GPU has fallen off the bus.\n", "kernel-log"},
 		{"nsys jsonlines", `{"Type":79,"CudaEvent":{"startNs":"1"}}` + "\n", "nsys-json"},
 		{"nsys csv", "Time (%),Total Time (ns),Instances,Name\n", "nsys-stats"},

@@ -6,9 +6,7 @@ import (
 	"strings"
 
 	"gpureport/ingest"
-	"gpureport/ingest/dmon"
 	"gpureport/ingest/nsys"
-	"gpureport/ingest/smiquery"
 )
 
 // The commands whose output is read.
@@ -102,10 +100,6 @@ var (
 	rocmSMI = unread("rocm-smi", "rocm-smi --json: AMD GPUs", recordTrace, func(h ingest.Head) bool {
 		t := compact(h.Text, 400)
 		return bytes.HasPrefix(t, []byte(`{"card`)) && has(t, `":{"`)
-	})
-	journal = unread("journal-json", "a journal in JSON", recordQuery, func(h ingest.Head) bool {
-		line, _, _ := bytes.Cut(skipSpace(h.Text), []byte("\n"))
-		return bytes.HasPrefix(line, []byte("{")) && has(line, `"__REALTIME_TIMESTAMP"`)
 	})
 )
 
@@ -220,16 +214,6 @@ var (
 		}
 		return false
 	})
-	kernelLog = unread("kernel-log", "a kernel log with lines of the NVIDIA driver", recordQuery, func(h ingest.Head) bool {
-		t := skipSpace(h.Text)
-		if len(t) == 0 || t[0] == '{' || t[0] == '[' && jsonArray.Match(t[:min(len(t), 64)]) || t[0] == '<' && has(t[:min(len(t), 200)], "xml") || bytes.HasPrefix(t, []byte("####")) {
-			return false
-		}
-		if _, ok := dmonHeader(h); ok || dmon.Format.Recognise(h) || smiquery.Format.Recognise(h) {
-			return false // a sampled log with a driver message in it
-		}
-		return kernelLine.Match(h.Text)
-	})
 	packed = unread("packed", "an archive that is not opened here", "unpack it (xz -dk, 7z x, unrar x, lz4 -d) and give the folder", func(h ingest.Head) bool {
 		for _, magic := range []string{"\xfd7zXZ\x00", "7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07", "\x04\x22\x4d\x18"} {
 			if bytes.HasPrefix(h.Raw, []byte(magic)) {
@@ -249,8 +233,6 @@ var (
 	bareNumber = regexp.MustCompile(`^-?\d+([.,]\d+)?( ?[%WC]|, *-?\d+(\.\d+)?)*$`)
 	dmonRow    = regexp.MustCompile(`^(\d{8}[ ,]+)?(\d\d:\d\d:\d\d[ ,]+)?\d{1,2}([ ,]+(\d+|-)){8,}[ ,]*$`)
 	promLine   = regexp.MustCompile(`^(# (HELP|TYPE) (DCGM_FI_|nvidia_smi_|nvidia_gpu_|gpu_)|DCGM_FI_[A-Z_]+ ?\{|nvidia_smi_[a-z_]+\{)`)
-	jsonArray  = regexp.MustCompile(`^\[\s*\{`)
-	kernelLine = regexp.MustCompile(`NVRM: |SXid \(PCI|Xid \(`)
 )
 
 func isSQLite(h ingest.Head) bool { return bytes.HasPrefix(h.Raw, []byte("SQLite format 3\x00")) }
