@@ -71,8 +71,14 @@ func (a agreement) told() bool { return a.pairs >= minPairs && !a.flat }
 
 // agree compares the log, moved by delta, with the trace.
 func (l *logCurve) agree(c *busyCurve, delta timeline.Time) agreement {
-	lo := sort.Search(len(l.at), func(i int) bool { return l.at[i]+delta-l.window >= c.start })
-	hi := sort.Search(len(l.at), func(i int) bool { return l.at[i]+delta > c.end() })
+	return l.agreeIn(c, delta, timeline.Interval{Start: c.start, End: c.end()})
+}
+
+// agreeIn is agree for the part of the trace in iv.
+func (l *logCurve) agreeIn(c *busyCurve, delta timeline.Time, iv timeline.Interval) agreement {
+	iv.Start, iv.End = max(iv.Start, c.start), min(iv.End, c.end())
+	lo := sort.Search(len(l.at), func(i int) bool { return l.at[i]+delta-l.window >= iv.Start })
+	hi := sort.Search(len(l.at), func(i int) bool { return l.at[i]+delta > iv.End })
 	stride := max(1, (hi-lo)/4000)
 	var n, sx, sy, sxx, syy, sxy, off float64
 	for i := lo; i < hi; i += stride {

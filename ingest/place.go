@@ -52,10 +52,11 @@ func ParseTZ(s string) (time.Duration, error) {
 }
 
 // Place puts each wall-clock log on the axis of the traces, which is Unix time in ns, and moves its readings, marks and coverage there.
-// In this order: what the user states, the one zone at which log and traces overlap, the one of several at which their activity agrees.
+// In this order: what the user states, the zone that another input states of the same host or folder, the one zone at which log and traces
+// overlap, the one of several at which their activity agrees. Then come logs whose stamps count from boot, and those without any stamp.
 // What cannot be decided stays unplaced and says why. The zone of the machine that runs this is never asked.
 func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
-	p := &placer{base: base, opt: opt, logs: logCurves(base), zoneOf: map[string]timeline.Time{}}
+	p := &placer{base: base, opt: opt, logs: logCurves(base), words: zoneWords(base, traces), zoneOf: map[string]timeline.Time{}}
 	relative := 0
 	for _, t := range traces {
 		if !onUnixAxis(t) {
@@ -76,10 +77,7 @@ func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
 		p.curves = p.curves[:maxCurves]
 	}
 	slices.SortFunc(p.spans, func(a, b timeline.Interval) int { return cmp.Compare(a.Start, b.Start) })
-	p.why = "no trace to compare it with"
-	if relative > 0 {
-		p.why = "the traces do not state when they were recorded"
-	}
+	p.relative = relative > 0
 	var undecided []timeline.SourceID
 	for i := range base.Sources {
 		src := timeline.SourceID(i)
@@ -100,6 +98,16 @@ func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
 			p.move(src, -z)
 		}
 	}
+	for i := range base.Sources {
+		if c := p.clock(timeline.SourceID(i)); c.Boot && c.How == timeline.Unplaced && !p.span(timeline.SourceID(i)).Empty() {
+			p.placeBoot(timeline.SourceID(i))
+		}
+	}
+	for i := range base.Sources {
+		if c := p.clock(timeline.SourceID(i)); !c.Wall && !c.Boot && c.How == timeline.Unplaced {
+			p.slide(timeline.SourceID(i))
+		}
+	}
 	if base.Epoch.IsZero() && len(base.Series) > 0 {
 		base.Epoch = time.Unix(0, 0).UTC()
 	}
@@ -113,27 +121,36 @@ type placer struct {
 	logs   []*logCurve
 	curves []*busyCurve
 	spans  []timeline.Interval // of traces
-	why    string              // why there is no axis
+	words  []zoneWord          // what the inputs state of zones
 	zoneOf map[string]timeline.Time
+
+	relative bool // some trace does not state when it was recorded
 }
 
 func (p *placer) clock(src timeline.SourceID) *timeline.Clock {
 	return &p.base.Clocks[p.base.Sources[src].Clock]
 }
 
-// span is what the readings of src cover, on its own clock.
+// span is what the readings and marks of src cover, on its own clock.
 func (p *placer) span(src timeline.SourceID) timeline.Interval {
 	var iv timeline.Interval
+	grow := func(start, end timeline.Time) {
+		if iv.Empty() {
+			iv = timeline.Interval{Start: start, End: end}
+		}
+		iv.Start, iv.End = min(iv.Start, start), max(iv.End, end)
+	}
 	for i := range p.base.Series {
 		s := &p.base.Series[i]
 		if p.base.Tracks[s.Track].Source != src {
 			continue
 		}
-		one := timeline.Interval{Start: s.At[0], End: s.At[len(s.At)-1] + 1}
-		if iv.Empty() {
-			iv = one
+		grow(s.At[0], s.At[len(s.At)-1]+1)
+	}
+	for i, t := range p.base.Marks.Track {
+		if p.base.Tracks[t].Source == src {
+			grow(p.base.Marks.At[i], p.base.Marks.At[i]+1)
 		}
-		iv.Start, iv.End = min(iv.Start, one.Start), max(iv.End, one.End)
 	}
 	return iv
 }
@@ -160,6 +177,7 @@ type candidate struct {
 	zone  timeline.Time // local minus UTC
 	delta timeline.Time // to add to the log's stamps
 	best  fit
+	said  bool // what activity says of it was said already
 }
 
 // fit is the best agreement of the log's devices with the traces' around a delta.
@@ -175,64 +193,142 @@ type fit struct {
 // place decides one log; false: several readings of its clock are possible.
 func (p *placer) place(src timeline.SourceID) bool {
 	c := p.clock(src)
-	iv := p.span(src)
 	undated := strings.HasPrefix(c.Why, DateUnknown)
-	stated, tzErr := ParseTZ(p.opt.TZ)
-	hasTZ := p.opt.TZ != "" && tzErr == nil
+	if tz, err := ParseTZ(p.opt.TZ); p.opt.TZ != "" && err == nil {
+		return p.placeAs(src, timeline.Time(tz))
+	}
+	said, why := p.stated(src)
+	if why != "" {
+		c.Why = joinWhy(c.Why, why)
+	}
 	if len(p.spans) == 0 {
 		switch {
-		case undated:
-			c.Why += "; " + p.why + ": it stays on an axis of its own"
-		case hasTZ:
-			c.How, c.Why = timeline.Stated, fmt.Sprintf("--tz %s; %s", p.opt.TZ, c.Why)
+		case said != nil && !undated:
+			c.How, c.Why = timeline.Recorded, joinWhy(said.why, c.Why)
 			c.Error += p.drift(src)
-			p.move(src, -timeline.Time(stated))
+			p.zoneOf[path.Dir(p.base.Sources[src].Path)] = said.zone
+			p.move(src, -said.zone)
+		case p.relative:
+			c.Why = joinWhy(c.Why, "the traces do not state when they were recorded: it stays on an axis of its own")
+		case undated:
+			c.Why = joinWhy(c.Why, "no trace to compare it with: it stays on an axis of its own")
 		default:
-			c.How, c.Why = timeline.Assumed, c.Why+"; "+p.why+": shown as if its clock were UTC"
+			c.How, c.Why = timeline.Assumed, joinWhy(c.Why, "no trace to compare it with: shown as if its clock were UTC")
 			c.Error += p.drift(src)
 		}
 		return true
 	}
-	var cands []candidate
-	add := func(zone timeline.Time) {
+	cands := p.candidates(src, zones)
+	if said == nil {
+		return p.search(src, cands)
+	}
+	// What another input states of the host is held against the traces like a guess, and weighs more.
+	at := slices.DeleteFunc(slices.Clone(cands), func(cd candidate) bool { return cd.zone != said.zone })
+	if !slices.Contains(zones, int(said.zone/60e9)) {
+		at = p.candidates(src, []int{int(said.zone / 60e9)})
+	}
+	slices.SortStableFunc(at, func(a, b candidate) int { return cmp.Compare(score(b.best), score(a.best)) })
+	switch {
+	case len(at) > 1 && !(at[0].best.told && at[0].best.r >= agreeEnough && score(at[1].best) <= at[0].best.r-agreeClear):
+		return p.refuse(src, at)
+	case len(at) > 0 && !at[0].best.against():
+		how := timeline.Recorded
+		if at[0].best.told && at[0].best.r >= agreeEnough {
+			how = timeline.Matched
+		}
+		p.accept(src, at[0], how, said.why)
+		return true
+	}
+	against := "there it does not overlap the traces"
+	if len(at) > 0 {
+		against = fmt.Sprintf("there its utilisation does not agree with theirs (correlation %.2f over %d readings)", at[0].best.r, at[0].best.pairs)
+	}
+	others := slices.DeleteFunc(cands, func(cd candidate) bool { return cd.zone == said.zone })
+	slices.SortStableFunc(others, func(a, b candidate) int { return cmp.Compare(score(b.best), score(a.best)) })
+	switch {
+	case len(others) > 0 && proven(others):
+		p.accept(src, others[0], timeline.Matched, fmt.Sprintf("%s, but %s, while at %s it does: the log's clock ran in that zone", said.why, against, zoneName(others[0].zone)))
+	case said.byHost && !undated: // a clock is not wrong because the log speaks of other GPUs, or of another hour
+		cd := candidate{zone: said.zone, delta: -said.zone}
+		how := timeline.Recorded
+		if len(at) > 0 {
+			cd, how = at[0], timeline.Assumed
+		}
+		cd.said = true
+		p.accept(src, cd, how, joinWhy(said.why, against))
+	default:
+		c.Why = joinWhy(fmt.Sprintf("%s, but %s: not placed; state the zone with --tz", said.why, against), c.Why)
+	}
+	return true
+}
+
+// placeAs places a log by the zone the user states; only of what day it is may be open.
+func (p *placer) placeAs(src timeline.SourceID, zone timeline.Time) bool {
+	c := p.clock(src)
+	undated := strings.HasPrefix(c.Why, DateUnknown)
+	if len(p.spans) == 0 {
+		switch {
+		case p.relative:
+			c.Why = joinWhy(c.Why, "the traces do not state when they were recorded: it stays on an axis of its own")
+		case undated:
+			c.Why = joinWhy(c.Why, "no trace to compare it with: it stays on an axis of its own")
+		default:
+			c.How, c.Why = timeline.Stated, joinWhy("--tz "+p.opt.TZ, c.Why)
+			c.Error += p.drift(src)
+			p.move(src, -zone)
+		}
+		return true
+	}
+	cands := p.candidates(src, []int{int(zone / 60e9)})
+	switch {
+	case len(cands) == 0 && !undated: // the user's word stands, even if nothing overlaps
+		p.accept(src, candidate{zone: zone, delta: -zone}, timeline.Stated, "--tz "+p.opt.TZ)
+		return true
+	case len(cands) == 1:
+		p.accept(src, cands[0], timeline.Stated, "--tz "+p.opt.TZ)
+		return true
+	}
+	return p.search(src, cands)
+}
+
+// candidates are the zones, in minutes, at which the log overlaps a trace, and where its day is unknown the days.
+func (p *placer) candidates(src timeline.SourceID, minutes []int) []candidate {
+	c, iv := p.clock(src), p.span(src)
+	reach, step := reachOf(c)
+	var out []candidate
+	for _, m := range minutes {
+		zone := timeline.Time(m) * 60e9
 		days := []timeline.Time{0}
-		if undated {
-			first := p.spans[0].Start - iv.Start + zone
-			k := first / day
+		if strings.HasPrefix(c.Why, DateUnknown) {
+			k := (p.spans[0].Start - iv.Start + zone) / day
 			days = []timeline.Time{(k - 1) * day, k * day, (k + 1) * day}
 		}
 		for _, d := range days {
 			delta := d - zone
-			if p.overlaps(iv, delta) && !slices.ContainsFunc(cands, func(o candidate) bool { return o.delta == delta }) {
-				cands = append(cands, candidate{zone: zone, delta: delta})
+			if p.overlaps(iv, delta) && !slices.ContainsFunc(out, func(o candidate) bool { return o.delta == delta }) {
+				out = append(out, candidate{zone: zone, delta: delta, best: p.fit(src, delta, reach, step)})
 			}
 		}
 	}
-	if hasTZ {
-		add(timeline.Time(stated))
-		if len(cands) == 0 && !undated { // the user's word stands, even if nothing overlaps
-			cands = append(cands, candidate{zone: timeline.Time(stated), delta: -timeline.Time(stated)})
-		}
-	} else {
-		for _, z := range zones {
-			add(timeline.Time(z) * 60e9)
-		}
-	}
-	reach, step := timeline.Time(5e9), timeline.Time(250e6)
+	return out
+}
+
+// reachOf is how far a clock may be off beyond its zone, and in what steps that is looked for.
+func reachOf(c *timeline.Clock) (reach, step timeline.Time) {
 	if c.Step < time.Second {
-		reach, step = 1e9, 50e6
+		return 1e9, 50e6
 	}
-	for i := range cands {
-		cands[i].best = p.fit(src, cands[i].delta, reach, step)
-	}
+	return 5e9, 250e6
+}
+
+// search places a log at the one candidate that fits; false where several do.
+func (p *placer) search(src timeline.SourceID, cands []candidate) bool {
+	c := p.clock(src)
 	switch {
 	case len(cands) == 0:
 		c.Why = "at no zone does it overlap the traces: it is of another time, or its clock was wrong; " + c.Why
 		return true
-	case hasTZ && len(cands) == 1:
-		p.accept(src, cands[0], timeline.Stated, "--tz "+p.opt.TZ)
-		return true
-	case len(cands) == 1 && cands[0].best.told && cands[0].best.pairs >= 2*minPairs && cands[0].best.r < agreeNone && cands[0].best.off > 0.2:
+	case len(cands) == 1 && cands[0].best.against():
 		c.Why = fmt.Sprintf("it overlaps the traces at zone %s only, but its utilisation does not agree with theirs (correlation %.2f over %d readings): not placed; state the zone with --tz; %s",
 			zoneName(cands[0].zone), cands[0].best.r, cands[0].best.pairs, c.Why)
 		return true
@@ -241,17 +337,43 @@ func (p *placer) place(src timeline.SourceID) bool {
 		return true
 	}
 	slices.SortStableFunc(cands, func(a, b candidate) int { return cmp.Compare(score(b.best), score(a.best)) })
-	if a, b := cands[0].best, cands[1].best; a.told && a.r >= agreeEnough && (score(b) <= a.r-agreeClear) && everyTold(cands) {
+	if proven(cands) {
 		p.accept(src, cands[0], timeline.Matched, fmt.Sprintf("of %d zones at which it overlaps the traces only %s agrees with their activity", len(cands), zoneName(cands[0].zone)))
 		return true
 	}
+	return p.refuse(src, cands)
+}
+
+// refuse says between what a log's clock could not be decided.
+func (p *placer) refuse(src timeline.SourceID, cands []candidate) bool {
+	c := p.clock(src)
 	var names []string
-	slices.SortFunc(cands, func(a, b candidate) int { return cmp.Compare(a.zone, b.zone) })
+	slices.SortFunc(cands, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(a.delta, b.delta)) })
+	days := map[timeline.Time]bool{}
 	for _, cd := range cands {
 		names = append(names, zoneName(cd.zone))
+		days[cd.zone] = true
+	}
+	if len(days) == 1 {
+		for i, cd := range cands {
+			names[i] = "from " + utc(p.span(src).Start+cd.delta)
+		}
+		c.Why = fmt.Sprintf("it overlaps the traces on %d days (%s) and activity does not decide between them: not placed; record with -o DT; %s", len(cands), strings.Join(names, ", "), c.Why)
+		return false
 	}
 	c.Why = fmt.Sprintf("it overlaps the traces at %d zones (%s) and activity does not decide between them: not placed; state the zone with --tz; %s", len(cands), strings.Join(names, ", "), c.Why)
 	return false
+}
+
+// proven tells that activity decides for the first of cands, which are sorted by score.
+func proven(cands []candidate) bool {
+	a := cands[0].best
+	return a.told && a.r >= agreeEnough && (len(cands) == 1 || score(cands[1].best) <= a.r-agreeClear) && everyTold(cands)
+}
+
+// against tells that the activity speaks against a placement.
+func (f *fit) against() bool {
+	return f.told && f.pairs >= 2*minPairs && f.r < agreeNone && f.off > 0.2
 }
 
 // score ranks fits; one that says nothing ranks below every other.
@@ -280,41 +402,60 @@ func zoneName(z timeline.Time) string {
 	return fmt.Sprintf("UTC%s%02d:%02d", sign, z/3600e9, z/60e9%60)
 }
 
-// fit looks for the best lag within reach: for each device of the traces the device of the log that agrees best, and the mean of those.
+// everything is all time there is.
+var everything = timeline.Interval{Start: math.MinInt64 / 2, End: math.MaxInt64 / 2}
+
+// at compares the log, moved by delta, with the part of the traces in iv: for each device of the traces the device of the log that agrees
+// best, and the mean of those.
+func (p *placer) at(src timeline.SourceID, delta timeline.Time, iv timeline.Interval) fit {
+	f := fit{r: -2, off: 1}
+	sum, m := 0.0, 0
+	for _, c := range p.curves {
+		best, ok := -2.0, false
+		for _, l := range p.logs {
+			if l.source != src {
+				continue
+			}
+			a := l.agreeIn(c, delta, iv)
+			f.pairs = max(f.pairs, a.pairs)
+			if a.pairs > 0 {
+				f.off = min(f.off, a.off)
+			}
+			if a.told() && a.r > best {
+				best, ok = a.r, true
+			}
+		}
+		if ok {
+			sum += best
+			m++
+		}
+	}
+	if m > 0 {
+		f.told, f.r = true, sum/float64(m)
+	}
+	return f
+}
+
+// fit looks for the best lag within reach.
 func (p *placer) fit(src timeline.SourceID, delta, reach, step timeline.Time) fit {
+	return p.fitIn(src, delta, reach, step, everything)
+}
+
+func (p *placer) fitIn(src timeline.SourceID, delta, reach, step timeline.Time, iv timeline.Interval) fit {
 	n := int(2*reach/step) + 1
 	rs := make([]float64, n)
 	told := make([]bool, n)
 	f := fit{r: -2, off: 1}
 	for k := range n {
 		lag := -reach + timeline.Time(k)*step
-		sum, m := 0.0, 0
-		for _, c := range p.curves {
-			best, ok := -2.0, false
-			for _, l := range p.logs {
-				if l.source != src {
-					continue
-				}
-				a := l.agree(c, delta+lag)
-				if lag == 0 {
-					f.pairs = max(f.pairs, a.pairs)
-					if a.pairs > 0 {
-						f.off = min(f.off, a.off)
-					}
-				}
-				if a.told() && a.r > best {
-					best, ok = a.r, true
-				}
-			}
-			if ok {
-				sum += best
-				m++
-			}
+		a := p.at(src, delta+lag, iv)
+		if lag == 0 {
+			f.pairs, f.off = a.pairs, a.off
 		}
-		if m == 0 {
+		if !a.told {
 			continue
 		}
-		rs[k], told[k] = sum/float64(m), true
+		rs[k], told[k] = a.r, true
 		// Of equals the smallest shift.
 		if !f.told || rs[k] > f.r+1e-9 || math.Abs(rs[k]-f.r) <= 1e-9 && abs(lag) < abs(f.lag) {
 			f.told, f.r, f.lag = true, rs[k], lag
@@ -349,7 +490,13 @@ func abs(t timeline.Time) timeline.Time {
 func (p *placer) accept(src timeline.SourceID, c candidate, how timeline.Placement, why string) {
 	cl := p.clock(src)
 	delta := c.delta
+	line, drifts := p.lagLine(src, c.delta)
 	switch f := c.best; {
+	case c.said:
+	case drifts:
+		cl.Error = max(cl.Step, 300*time.Millisecond)
+		why += "; " + line.String()
+		delta += line.mid
 	case f.told && f.clear:
 		delta += f.lag
 		cl.Error = max(cl.Step, 300*time.Millisecond) // what a stamp's grain leaves
@@ -361,38 +508,53 @@ func (p *placer) accept(src timeline.SourceID, c candidate, how timeline.Placeme
 	default:
 		why += "; too few readings inside the traces, or too even, to verify it by activity"
 	}
-	if d := p.drift(src); d > 0 {
+	if d := p.drift(src); d > 0 && (!drifts || c.said) {
 		cl.Error += d
 		why += fmt.Sprintf("; %d ppm of drift allowed", driftPPM)
+	} else if d > 0 {
+		cl.Error += line.beyond(p.span(src), delta)
 	}
 	if strings.HasPrefix(cl.Why, DateUnknown) {
 		why += "; date taken from the traces"
 	}
 	cl.How, cl.Why = how, why+"; "+strings.TrimPrefix(cl.Why, DateUnknown+": ")
 	p.zoneOf[path.Dir(p.base.Sources[src].Path)] = c.zone
+	if drifts && !c.said && line.slope != 0 {
+		p.stretch(src, line, c.delta)
+	}
 	p.move(src, delta)
 }
 
 // move shifts everything of src.
 func (p *placer) move(src timeline.SourceID, by timeline.Time) {
 	p.clock(src).Offset += time.Duration(by)
+	p.shift(src, func(timeline.Time) timeline.Time { return by })
+}
+
+// shift adds to each instant of src what by says of it.
+func (p *placer) shift(src timeline.SourceID, by func(at timeline.Time) timeline.Time) {
 	b := p.base
 	for i := range b.Series {
 		if s := &b.Series[i]; b.Tracks[s.Track].Source == src {
 			for j := range s.At {
-				s.At[j] += by
+				s.At[j] += by(s.At[j])
 			}
 		}
 	}
 	for i, t := range b.Marks.Track {
 		if b.Tracks[t].Source == src {
-			b.Marks.At[i] += by
+			b.Marks.At[i] += by(b.Marks.At[i])
+		}
+	}
+	for i := range b.Attrs {
+		if a := &b.Attrs[i]; a.At != 0 && b.Tracks[a.Track].Source == src {
+			a.At += by(a.At)
 		}
 	}
 	cov := slices.Clone(b.Sources[src].Coverage) // the set's own copy stays on the log's clock
 	for i := range cov {
-		cov[i].Start += by
-		cov[i].End += by
+		cov[i].Start += by(cov[i].Start)
+		cov[i].End += by(cov[i].End)
 	}
 	b.Sources[src].Coverage = cov
 }

@@ -166,7 +166,7 @@ func TestPlaceOtherwise(t *testing.T) {
 	if c, moved := place(8*time.Hour, t0-20e9, Options{TZ: "+8"}, nil, nil); c.How != timeline.Stated || moved != -8*3600e9 {
 		t.Errorf("no trace, --tz: %+v, %v", c, moved)
 	}
-	if c, moved := place(8*time.Hour, t0-20e9, Options{}, []*timeline.Reduced{trace(0, 40*time.Second, 0, 1, activity, 0)}, nil); c.How != timeline.Assumed || moved != 0 {
+	if c, moved := place(8*time.Hour, t0-20e9, Options{}, []*timeline.Reduced{trace(0, 40*time.Second, 0, 1, activity, 0)}, nil); c.How != timeline.Unplaced || moved != 0 || !strings.Contains(c.Why, "axis of its own") {
 		t.Errorf("a trace without epoch: %+v", c)
 	}
 	if c, moved := place(0, t0-40*24*3600e9, Options{}, tr, nil); c.How != timeline.Unplaced || moved != 0 || !strings.Contains(c.Why, "at no zone") {

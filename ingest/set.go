@@ -505,8 +505,12 @@ func merge(base, tl *timeline.Timeline, id timeline.SourceID) {
 	to.Sort()
 }
 
-// Adopt adds to base what outlives the spans of the trace in file i: its sampled series, on their own clock.
+// Adopt adds to base what outlives the spans of the trace in file i: its processes, and its sampled series on their own clock.
 func (s *Set) Adopt(base, sampled *timeline.Timeline, i int) {
+	for _, p := range s.Files[i].Procs {
+		p.Source = timeline.SourceID(i)
+		base.Procs = append(base.Procs, p)
+	}
 	if sampled != nil {
 		merge(base, sampled, timeline.SourceID(i))
 	}

@@ -14,12 +14,14 @@ type WallStep uint8
 
 // Steps of a wall clock.
 const (
-	StepNone     WallStep = iota
-	StepRepeated          // went back over an hour or half an hour it had shown: the end of summer time, mended
-	StepBack              // went back: the row's true instant is unknown
-	StepEarlier           // went back far: an earlier recording was appended
-	StepHour              // jumped an hour ahead: summer time began, or nothing was recorded for an hour
-	StepGap               // nothing for more than ten periods
+	StepNone         WallStep = iota
+	StepRepeated              // went back over an hour it had shown: the end of summer time, mended
+	StepRepeatedHalf          // the same by half an hour, as on Lord Howe Island
+	StepBack                  // went back: the row's true instant is unknown
+	StepEarlier               // went back far: an earlier recording was appended
+	StepHour                  // jumped an hour ahead: nothing was recorded for an hour, or perhaps summer time began
+	StepSkipped               // jumped over a whole hour of a Sunday or Friday night: summer time began, mended
+	StepGap                   // nothing for more than ten periods
 )
 
 const (
@@ -50,7 +52,8 @@ func (w *WallClock) Period() timeline.Time {
 	return s[n/2]
 }
 
-// At gives the instant of a row stamped stamp, on the log's own clock with the repeated hour of summer time unfolded.
+// At gives the instant of a row stamped stamp, on the log's own clock as it ran when the log began: the repeated and the skipped hour of
+// summer time are unfolded.
 func (w *WallClock) At(stamp timeline.Time) (at timeline.Time, step WallStep) {
 	at = stamp + w.shift
 	if !w.started {
@@ -66,6 +69,9 @@ func (w *WallClock) At(stamp timeline.Time) (at timeline.Time, step WallStep) {
 			if back := d + h; back >= 0 && back <= slack && period > 0 {
 				w.shift += h
 				w.last = at + h
+				if h < wallHour {
+					return at + h, StepRepeatedHalf
+				}
 				return at + h, StepRepeated
 			}
 		}
@@ -78,6 +84,11 @@ func (w *WallClock) At(stamp timeline.Time) (at timeline.Time, step WallStep) {
 		step = StepGap
 		if over := d - wallHour; over >= 0 && over <= slack {
 			step = StepHour
+			if skipsHour(w.last-w.shift, stamp, slack) {
+				w.shift -= wallHour
+				w.last = at - wallHour
+				return w.last, StepSkipped
+			}
 		}
 	case d >= 5e6: // rows of one cycle lie closer
 		w.steps[w.n%len(w.steps)] = d
@@ -87,19 +98,44 @@ func (w *WallClock) At(stamp timeline.Time) (at timeline.Time, step WallStep) {
 	return at, step
 }
 
+// skipsHour tells whether the stamps before and after a jump leave out one whole hour of the clock, in a night in which clocks are changed:
+// somewhere between midnight and four of a Sunday or a Friday. A hole in a log that begins and ends just there is not to be expected.
+func skipsHour(before, after, slack timeline.Time) bool {
+	edge := before/wallHour + 1 // the hour left out
+	if edge*wallHour-before > slack || after-(edge+1)*wallHour > slack || after < (edge+1)*wallHour {
+		return false
+	}
+	hour, weekday := edge%24, edge/24%7 // the epoch's first day was a Thursday
+	if hour > 3 {
+		return false
+	}
+	if before < 3650*24*wallHour { // no date, so no weekday
+		return hour > 0
+	}
+	return weekday == 1 || weekday == 3
+}
+
 // Last is the instant of the last row; false before the first.
 func (w *WallClock) Last() (timeline.Time, bool) { return w.last, w.started }
 
-// ReportStep marks and reports a jump of the wall clock; false: the row's instant is not known, drop it.
+// ReportStep marks and reports a jump of the wall clock; false: the row's instant is not known, drop it. The mark's code is by how many
+// seconds the clock's distance from UTC changed, where that was mended.
 func ReportStep(in *Input, b *timeline.Builder, format string, step WallStep, before, at timeline.Time, row uint64) bool {
 	d := time.Duration(at - before)
-	say, keep := "", true
+	say, keep, change := "", true, int32(0)
 	switch step {
 	case StepGap:
 		in.Report(format+"/gap", timeline.Info, row, "no rows for %v", d)
 		return true
 	case StepRepeated:
 		say = "the clock repeats an hour it has shown, as at the end of summer time: rows after it are moved to follow on"
+		change = -3600
+	case StepRepeatedHalf:
+		say = "the clock repeats half an hour it has shown, as at the end of summer time: rows after it are moved to follow on"
+		change = -1800
+	case StepSkipped:
+		say = "the clock leaves out one whole hour of the night, as at the beginning of summer time: rows after it are moved to follow on"
+		change = 3600
 	case StepHour:
 		say = "the clock jumps an hour ahead: summer time began, or nothing was recorded for an hour; times are kept as written"
 	case StepEarlier:
@@ -114,7 +150,7 @@ func ReportStep(in *Input, b *timeline.Builder, format string, step WallStep, be
 	in.Report(format+"/clock-step", sev, row, "%s", say)
 	if keep || !b.HasMarkSince(timeline.MarkClockStep, at) {
 		t := b.Track(timeline.Track{Source: in.Source, Proc: -1, Device: -1, Thread: -1, Name: "clock"})
-		b.AddMark(timeline.MarkClockStep, t, at, say, uint32(row))
+		b.AddEvent(timeline.MarkClockStep, t, at, change, say, uint32(row))
 	}
 	return keep
 }
