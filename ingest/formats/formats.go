@@ -7,6 +7,7 @@ import (
 	"gpureport/ingest/dmon"
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/nsys"
+	"gpureport/ingest/nsysstats"
 	"gpureport/ingest/smiquery"
 	"gpureport/ingest/torchprof"
 )
@@ -21,7 +22,7 @@ var List = []ingest.Format{
 	sqlite,
 	nsysRep,
 	nsysJSON,
-	nsysStats,
+	nsysstats.Format,
 	hdf5,
 	parquet,
 	arrow,

@@ -47,17 +47,6 @@ var (
 		}
 		return len(t) > 0 && t[0] == '{' && has(line, `"Type":`) && (has(t, "CudaEvent") || has(t, "TraceProcessEvent") || has(t, "NvtxEvent"))
 	})
-	nsysStats = unread("nsys-stats", "tables of nsys stats", exportNsys, func(h ingest.Head) bool {
-		for i, line := range firstLines(h.Text, 30) {
-			if i == 0 && nsysHeader.MatchString(line) {
-				return true
-			}
-			if strings.HasPrefix(line, "Processing [") || strings.HasPrefix(line, "** CUDA ") || strings.HasPrefix(line, "** NVTX ") || strings.HasPrefix(line, "** OS Runtime ") {
-				return true
-			}
-		}
-		return false
-	})
 	hdf5 = unread("nsys-hdf", "an HDF5 file, as nsys export writes one", exportNsys, func(h ingest.Head) bool {
 		return bytes.HasPrefix(h.Raw, []byte("\x89HDF\r\n\x1a\n"))
 	})
@@ -71,8 +60,6 @@ var (
 		return len(h.Raw) > 2 && h.Raw[0] == 0x80 && h.Raw[1] >= 2 && h.Raw[1] <= 5
 	})
 )
-
-var nsysHeader = regexp.MustCompile(`^"?(Time ?\(%\),"?Total Time|Start ?\([a-z]+\),(Duration|End)|Total \(M?B\),Count|API Start|Kernel Start)`)
 
 // JSON that is no PyTorch Profiler trace.
 var (
