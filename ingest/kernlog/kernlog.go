@@ -83,8 +83,6 @@ func recognise(h ingest.Head) bool {
 		switch {
 		case said:
 			driver++
-		case l.framed && (l.kind == noStamp || l.kind == zonedStamp || l.kind == wallStamp || l.kind == noYearStamp) && l.tag == "" && b[0] != '[' && b[0] != '<':
-			continue // a stamp alone is what every program prints
 		case l.framed:
 			framed++
 			if l.tag == "kernel" || l.tag == "" {
@@ -94,10 +92,7 @@ func recognise(h ingest.Head) bool {
 			}
 		}
 	}
-	if driver > 0 && 2*(driver+framed) > n {
-		return true
-	}
-	return n > 0 && framed*10 >= n*8 && (kernel > 0 || daemon > 4)
+	return driver > 0 && 2*(driver+framed) > n || n > 0 && framed*10 >= n*8 && (kernel > 0 || daemon > 4)
 }
 
 // isJournal tells a line of journalctl -o json.

@@ -32,7 +32,7 @@ type line struct {
 	host   string
 	tag    string // program that a log daemon names; "" where the line comes from dmesg
 	msg    []byte
-	framed bool // the line has the form of a kernel or system log
+	framed bool // the line has a form that only kernel and system logs have
 }
 
 // kernel tells whether the kernel said it.
@@ -49,7 +49,9 @@ func cut(b []byte) line {
 			b, rfc5424 = v, true
 		}
 	}
-	b = cutFacility(b)
+	if rest := cutFacility(b); len(rest) < len(b) {
+		b, l.framed = rest, true
+	}
 	for range 4 {
 		if len(b) == 0 {
 			break
@@ -74,16 +76,20 @@ func cut(b []byte) line {
 		if !ok {
 			break
 		}
-		b, l.framed = rest, true
+		b = rest
 		switch {
 		case rfc5424:
 			b = l.app(b)
 		case comma: // dmesg --time-format iso
+			l.framed = l.framed || l.kind == zonedStamp
 		default:
 			if r, ok := cutCRI(b); ok {
 				b = r
-				if inner := cut(b); inner.kind == bootStamp || inner.tag != "" { // the runtime's stamp stands outside
-					l.host, l.tag, l.boot, b = inner.host, inner.tag, inner.at, inner.msg
+				if inner := cut(b); inner.framed { // the runtime's stamp stands outside
+					l.host, l.tag, b, l.framed = inner.host, inner.tag, inner.msg, true
+					if inner.kind == bootStamp {
+						l.boot = inner.at
+					}
 				}
 				l.msg = b
 				return l
@@ -162,6 +168,9 @@ func (l *line) bracket(b []byte) ([]byte, bool) {
 			l.kind, l.at, l.step = bootStamp, at, 1000
 		default:
 			l.boot = at
+		}
+		if i := bytes.IndexByte(in, '.'); len(in)-i != 7 && !l.framed { // the kernel writes microseconds
+			return rest, true
 		}
 	case c == '+' && l.kind == noStamp:
 		at, ok := seconds(in[1:])
@@ -347,12 +356,14 @@ func (l *line) daemon(b []byte) []byte {
 	}
 	tag, msg := rest[:i], bytes.TrimPrefix(rest[i+1:], []byte(" "))
 	if j := bytes.IndexByte(tag, '['); j > 0 {
+		l.framed = l.framed || bytes.HasSuffix(tag, []byte("]")) && allDigits(tag[j+1:len(tag)-1]) // programs' own logs state no pid there
 		tag = tag[:j]
 	}
 	if bytes.ContainsAny(tag, " \t") {
 		return b
 	}
 	l.host, l.tag = string(host), string(tag)
+	l.framed = l.framed || l.tag == "kernel"
 	return msg
 }
 
