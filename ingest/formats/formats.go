@@ -8,6 +8,7 @@ import (
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/nsysstats"
+	"gpureport/ingest/smiq"
 	"gpureport/ingest/smiquery"
 	"gpureport/ingest/torchprof"
 )
@@ -36,8 +37,8 @@ var List = []ingest.Format{
 	otherDmon,
 	dcgmDmon,
 	smiApps,
-	smiQ,
-	smiXML,
+	smiq.Format,
+	smiq.XML,
 	smiTable,
 	smiTopo,
 	smiNvlink,

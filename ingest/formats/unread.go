@@ -128,18 +128,6 @@ var (
 		}
 		return false
 	})
-	smiQ = unread("smi-q", "nvidia-smi -q", recordQuery, func(h ingest.Head) bool {
-		for _, line := range firstLines(h.Text, 3) {
-			if strings.HasPrefix(line, "==============NVSMI LOG") {
-				return true
-			}
-		}
-		return false
-	})
-	smiXML = unread("smi-xml", "nvidia-smi -q -x", recordQuery, func(h ingest.Head) bool {
-		t := skipSpace(h.Text)
-		return bytes.HasPrefix(t, []byte("<")) && has(t[:min(len(t), 1024)], "nvidia_smi_log")
-	})
 	smiTable = unread("smi-table", "the table that nvidia-smi prints", recordQuery, func(h ingest.Head) bool {
 		frame := false
 		for _, line := range firstLines(h.Text, 6) {
