@@ -80,6 +80,9 @@ const (
 	SubPipelineBubble // peer-wait in send/recv
 	SubNoOperators    // unknown: neither operators nor CPU samples were recorded, so what the thread did between its calls is not known
 	SubRefill         // host.sync: launching again after a sync drained the queue
+	SubOnCPU          // host.python, host.dataloader: the thread ran, as context switches or CPU samples show
+	SubLock           // host.python: the launching thread waited for a lock that another thread of its process held while it ran
+	SubPin            // host.python: the same, and that thread is the one that copies batches into pinned memory
 	SubOther
 )
 
@@ -181,6 +184,19 @@ type RankTables struct {
 	MainThread               int64
 	OverheadNS               int64 // profiler overhead inside the window, union
 	ConvTrials               int64
+
+	// What the system shows of the process, from context switches, blocking calls and CPU samples.
+	Switches, OSWaits, CPUSamples bool
+	PinThread                     bool  // a thread that copies batches into pinned memory was seen
+	PreemptedNS                   int64 // the main thread off the CPU, and nothing it waited for
+	Preemptions                   int64
+	PreemptedRows                 []uint32
+	Frame                         string // in which it was sampled most while the GPU waited for Python; "" not known
+	FrameTop, FrameSamples        int64  // samples in Frame, and all of them
+
+	MemoryEvents              bool // allocations of device memory were recorded
+	MemoryAllocs, MemoryFrees int64
+	MemoryAllocBytes          int64 // after the first analysed step
 }
 
 // CallRow is one host name's total.

@@ -301,13 +301,19 @@ func (r *reducer) hostPass() {
 	}
 }
 
+// onlyOverhead tells whether a thread shows the profiler's work and, beside it, at most that it waited and when it ran.
 func onlyOverhead(kinds []timeline.SpanKind) bool {
+	some := false
 	for _, k := range kinds {
-		if k != timeline.KindOverhead {
+		switch k {
+		case timeline.KindOverhead:
+			some = true
+		case timeline.KindOSWait, timeline.KindOffCPU:
+		default:
 			return false
 		}
 	}
-	return true
+	return some
 }
 
 func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
@@ -320,7 +326,7 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 	top := open{op: -1, mm: -1, comm: -1, opt: -1, coll: -1}
 	n := 0
 	for s := lo; s < hi; s++ {
-		if k := sp.Kind[s]; k != timeline.KindPython && k != timeline.KindGPUAnno && k != timeline.KindSync && k != timeline.KindOther {
+		if k := sp.Kind[s]; k != timeline.KindPython && k != timeline.KindGPUAnno && k != timeline.KindSync && k != timeline.KindOther && k != timeline.KindOSWait && k != timeline.KindOffCPU {
 			n++
 		}
 	}
@@ -328,7 +334,7 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 	h.code = make([]evidence, 0, n)
 	for s := lo; s < hi; s++ {
 		kind := sp.Kind[s]
-		if kind == timeline.KindGPUAnno || kind == timeline.KindSync || kind == timeline.KindOther || kind.IsDeviceOp() {
+		if kind == timeline.KindGPUAnno || kind == timeline.KindSync || kind == timeline.KindOther || kind == timeline.KindOSWait || kind == timeline.KindOffCPU || kind.IsDeviceOp() {
 			continue
 		}
 		start, end := sp.Start[s], sp.End[s]

@@ -216,6 +216,7 @@ const (
 	flagColl                          // names a collective: nccl:* ranges and c10d operators
 	flagParams                        // record_param_comms
 	flagInStep                        // a Python frame that no step lies in
+	flagPin                           // pins batches
 	flagStepName                      // as an annotation: what a training loop calls a step
 )
 
@@ -330,6 +331,7 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagColl, startsAny(low, t.collSpans))
 	set(flagParams, name == "record_param_comms")
 	set(flagStepName, t.namesStep(name))
+	set(flagPin, containsAny(low, t.waits.PinThreads))
 	h.word = t.annoWord(name)
 	return h
 }

@@ -57,6 +57,7 @@ type reducer struct {
 	copyLinks []copyLink
 
 	threads  []*hostThread
+	os       *osView   // what the system shows of threads; nil: nothing
 	main     int       // -1 none
 	others   []int     // further launching threads, most launches first
 	overhead []int32   // overhead spans on no host thread, by start
@@ -136,6 +137,7 @@ func (r *reducer) run() *timeline.Reduced {
 	r.recorded = timeline.Interval{Start: math.MaxInt64, End: math.MinInt64}
 	r.collect()
 	r.hostPass()
+	r.osPass()
 	if r.recorded.Start > r.recorded.End {
 		r.recorded = timeline.Interval{}
 	}
@@ -160,6 +162,7 @@ func (r *reducer) run() *timeline.Reduced {
 	r.red.Exposed = r.exposed
 	r.sortCollectives()
 	r.rankTables()
+	r.osTables()
 	r.notes()
 	return r.red
 }

@@ -378,8 +378,8 @@ func (g *gapper) restart(i int, a, b timeline.Time) {
 	}
 }
 
-// slice gives [a, b) the owner that the evidence names.
-func (g *gapper) slice(a, b timeline.Time, v view, _ int) {
+// slice gives [a, b) the owner that the evidence names, which thread order[i] shows.
+func (g *gapper) slice(a, b timeline.Time, v view, i int) {
 	if g.lazy && v.ev > evCompile {
 		v.ev, v.span = evCompile, g.lazyOf
 	}
@@ -391,12 +391,26 @@ func (g *gapper) slice(a, b timeline.Time, v view, _ int) {
 			return
 		}
 	}
+	if g.r.os != nil {
+		switch {
+		case v.ev == evNone:
+			g.idle(a, b)
+			return
+		case v.ev == evLoader && v.span >= 0:
+			g.inNext(g.order[i], a, b, g.row(v.span))
+			return
+		}
+	}
+	o, u := g.owner(v)
+	g.emit(a, b, o, u, g.row(v.span))
+}
+
+// owner is whom the evidence names.
+func (g *gapper) owner(v view) (timeline.Owner, timeline.Sub) {
 	o, u := timeline.HostPython, timeline.SubNone
 	switch v.ev {
 	case evNone:
-		if !g.r.ops { // an operator may be what ran: that there is none says nothing
-			o, u = timeline.UnknownOwner, timeline.SubNoOperators
-		}
+		return g.unseen()
 	case evProfiler:
 		o = timeline.HostProfiler
 	case evCheckpoint:
@@ -423,7 +437,7 @@ func (g *gapper) slice(a, b timeline.Time, v view, _ int) {
 			o = timeline.HostCPUOp
 		}
 	}
-	g.emit(a, b, o, u, g.row(v.span))
+	return o, u
 }
 
 // stagingSub is the memory of the copy that a blocking copy call stages.

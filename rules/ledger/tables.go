@@ -45,6 +45,7 @@ type Tables struct {
 	stepWords []stepWord
 	optim     []string
 	calls     callLists
+	waits     waitLists
 	unlike    []string
 	mig       map[string]int
 }
@@ -494,7 +495,7 @@ func lower(in []string) []string {
 	return out
 }
 
-// LoadTables reads kernels, collectives, annotations, calls, gpus, links, reasons and xids (.yaml) from fsys or its folder tables. The
+// LoadTables reads kernels, collectives, annotations, calls, waits, gpus, links, reasons and xids (.yaml) from fsys or its folder tables. The
 // error holds every fault of every file, one a line, as tables/file:line: what.
 func LoadTables(fsys fs.FS) (*Tables, error) {
 	if info, err := fs.Stat(fsys, "tables"); err == nil && info.IsDir() {
@@ -508,6 +509,7 @@ func LoadTables(fsys fs.FS) (*Tables, error) {
 	l.collectives(t)
 	l.annotations(t)
 	l.calls(t)
+	l.waits(t)
 	l.gpus(t)
 	l.links(t)
 	l.reasons(t)
@@ -673,6 +675,17 @@ func (l *loader) calls(t *Tables) {
 	if c.ConvTrials < 2 {
 		c.ConvTrials = 8
 	}
+}
+
+type waitLists struct {
+	Lock        []string `yaml:"lock"`
+	Interpreter []string `yaml:"interpreter"`
+	PinThreads  []string `yaml:"pin_threads"`
+}
+
+func (l *loader) waits(t *Tables) {
+	l.read("waits.yaml", &t.waits)
+	t.waits.PinThreads = lower(t.waits.PinThreads)
 }
 
 // begins tells whether s begins with one of list, or equals one written with "=".

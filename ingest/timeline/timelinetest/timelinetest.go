@@ -10,8 +10,8 @@
 //	main anno 0ms..10ms ProfilerStep#3
 //	autograd op 1ms..2ms MmBackward0
 //
-// Kinds: kernel, h2d, d2h, d2d, p2p, h2h, memset, api, op, anno, gpuanno, sync, overhead, python, other, and mark, which
-// takes an instant. Units: ns, us, ms, s; a number may have a fraction. A name runs up to the first pair and may hold
+// Kinds: kernel, h2d, d2h, d2d, p2p, h2h, memset, api, op, anno, gpuanno, sync, overhead, python, other, oswait, offcpu, and
+// mark and sample, which take an instant. Units: ns, us, ms, s; a number may have a fraction. A name runs up to the first pair and may hold
 // blanks. In values blanks are written _ where the value is not JSON. Text from # at the start of a line is a comment.
 //
 // A track is gpuN/sM, or any word for a host thread: main is the process's main thread, anything else another one, and
@@ -78,7 +78,7 @@ var kinds = map[string]timeline.SpanKind{
 	"kernel": timeline.KindKernel, "h2d": timeline.KindMemcpy, "d2h": timeline.KindMemcpy, "d2d": timeline.KindMemcpy,
 	"p2p": timeline.KindMemcpy, "h2h": timeline.KindMemcpy, "memset": timeline.KindMemset, "api": timeline.KindAPI,
 	"op": timeline.KindOp, "anno": timeline.KindAnnotation, "gpuanno": timeline.KindGPUAnno, "sync": timeline.KindSync,
-	"overhead": timeline.KindOverhead, "python": timeline.KindPython, "other": timeline.KindOther,
+	"overhead": timeline.KindOverhead, "python": timeline.KindPython, "other": timeline.KindOther, "oswait": timeline.KindOSWait, "offcpu": timeline.KindOffCPU,
 }
 
 var copies = map[string]struct {
@@ -117,7 +117,7 @@ func (p *parser) line(line string) error {
 	}
 	defer func() { p.row++ }()
 	name := strings.Join(names, " ")
-	if words[1] == "mark" {
+	if words[1] == "mark" || words[1] == "sample" {
 		at, err := instant(words[2])
 		if err != nil {
 			return err
@@ -126,7 +126,11 @@ func (p *parser) line(line string) error {
 		if err != nil {
 			return err
 		}
-		p.b.TL.Marks.Append(timeline.MarkIteration, track, at, 0, p.b.TL.Names.IDOf(name), p.row)
+		kind := timeline.MarkIteration
+		if words[1] == "sample" {
+			kind = timeline.MarkSample
+		}
+		p.b.TL.Marks.Append(kind, track, at, 0, p.b.TL.Names.IDOf(name), p.row)
 		return nil
 	}
 	kind, ok := kinds[words[1]]
