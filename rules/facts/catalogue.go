@@ -19,6 +19,11 @@ var Catalogue = []*Deriver{
 	SampledUtil,
 	Sawtooth,
 	CrossGPU,
+	Beat,
+	Pauses,
+	// The host, stages data and hw.
+	HostLoad,
+	CoSignals,
 	// Stage hw.
 	Throttle,
 	Clocks,

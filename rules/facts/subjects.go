@@ -176,10 +176,22 @@ func Subjects(in *Input) []Subject {
 	for _, c := range cards {
 		note(c.Host)
 	}
+	// What a host's own readings say is of the run's machines: where nobody else names any, the run is on the one that they name.
+	stated, unnamed := sourceHosts(in.Base)
+	sole := len(names) == 0
+	for _, h := range stated {
+		note(h)
+	}
+	if unnamed && len(names) == 0 {
+		note(soleHost)
+	}
 	sort.Strings(names)
 	for _, h := range names {
 		hosts[h] = len(out)
 		out = append(out, Subject{Kind: Host, ID: h, Rank: -1, Up: 0})
+	}
+	if sole && len(names) == 1 {
+		hosts[""] = hosts[names[0]]
 	}
 	firstRank := len(out)
 	used := map[string]int{}
