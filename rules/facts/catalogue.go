@@ -42,9 +42,11 @@ var Catalogue = []*Deriver{
 	Copies,
 	// Stage kernel.
 	KernelMix,
+	Counters,
 	Gemm,
 	// Stage comm.
 	Comm,
+	Ports,
 	Straggler,
 	// Stage shape.
 	Shapes,
