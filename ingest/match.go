@@ -20,7 +20,7 @@ type Card struct {
 
 // Matching says which devices of different sources are the same card.
 type Matching struct {
-	Cards []Card // those of traces first, in their order, then those that only logs know, by device
+	Cards []Card // those of traces first, in their order, then those that only logs know, by host and index
 	Notes []string
 }
 
@@ -43,16 +43,23 @@ func (m *Matching) Unclaimed() []Card {
 	return m.Cards[i:]
 }
 
+// Aside is a capture of a rank that was recorded at the same time as the one that is analysed.
+type Aside struct {
+	Of  int // the trace that is analysed
+	Red *timeline.Reduced
+}
+
 // Match finds which devices of the logs in base are the GPUs of the traces. Clocks must have been placed, for activity is compared. It
 // writes Device.How on both sides, and completes a trace's device by what the logs know of it unless the match is only a convention.
-func Match(base *timeline.Timeline, traces []*timeline.Reduced) *Matching {
-	m := &matcher{base: base, traces: traces, curves: map[timeline.DeviceID]*logCurve{}}
+// Readings that lie in a trace's own file, or in that of an aside of it, are those of its GPU. What cannot be told becomes a problem of base.
+func Match(base *timeline.Timeline, traces []*timeline.Reduced, asides ...Aside) *Matching {
+	m := &matcher{base: base, traces: traces, curves: map[timeline.DeviceID]*logCurve{}, own: map[timeline.DeviceID]bool{}}
 	for _, c := range logCurves(base) {
 		if base.Clocks[base.Sources[c.source].Clock].How != timeline.Unplaced {
 			m.curves[c.dev] = c
 		}
 	}
-	m.group()
+	m.look()
 	for t, r := range traces {
 		for g := range r.GPUs {
 			s := slot{trace: t, gpu: g, card: -1}
@@ -62,9 +69,148 @@ func Match(base *timeline.Timeline, traces []*timeline.Reduced) *Matching {
 			m.slots = append(m.slots, s)
 		}
 	}
+	m.sameFile(asides)
+	m.group()
 	m.twins()
 	m.match()
-	return m.result()
+	out := m.result()
+	for _, n := range out.Notes {
+		base.Problems = append(base.Problems, timeline.Problem{Code: "ingest/gpu-match", Severity: timeline.Info, Message: n, Count: 1})
+	}
+	return out
+}
+
+// look finds what is known of each device beside its identity, and on which machine each source was recorded.
+func (m *matcher) look() {
+	b := m.base
+	m.knows = make([]knowledge, len(b.Devices))
+	note := func(t timeline.TrackID, k knowledge) {
+		if d := b.Tracks[t].Device; d >= 0 {
+			m.knows[d] |= k
+		}
+	}
+	for i := range b.Series {
+		note(b.Series[i].Track, inventory)
+	}
+	for i := range b.Attrs {
+		note(b.Attrs[i].Track, inventory)
+	}
+	for _, t := range b.Marks.Track {
+		note(t, events)
+	}
+	m.hosts = make([]string, len(b.Sources))
+	names := map[string][]string{} // by folder
+	add := func(dir, host string) {
+		if h := hostKey(host); h != "" && !slices.Contains(names[dir], h) {
+			names[dir] = append(names[dir], h)
+		}
+	}
+	for i := range b.Sources {
+		m.hosts[i] = hostKey(b.Sources[i].Host)
+		add(m.dir(timeline.SourceID(i)), m.hosts[i])
+	}
+	for i := range b.Procs {
+		p := &b.Procs[i]
+		if h := hostKey(p.Host); h != "" {
+			m.hosts[p.Source] = cmp.Or(m.hosts[p.Source], h)
+			add(m.dir(p.Source), h)
+		}
+	}
+	for _, r := range m.traces {
+		add(path.Dir(r.Path), r.Process.Host)
+	}
+	m.machine = func(host, dir string) string {
+		switch {
+		case host != "":
+			return "host " + host
+		case len(names[dir]) == 1:
+			return "host " + names[dir][0]
+		}
+		return "folder " + dir
+	}
+}
+
+// knowledge is what a source tells of a device.
+type knowledge uint8
+
+const (
+	inventory knowledge = 1 << iota // readings or properties: such a source lists all GPUs it sees
+	events                          // only what happened on it
+)
+
+// hostKey makes names of one host equal.
+func hostKey(h string) string {
+	h, _, _ = strings.Cut(strings.ToLower(h), ".")
+	return h
+}
+
+// sameFile gives each slot the devices of its own file: by UUID, PCI bus or CUDA ordinal, or because there is but one of both. In the file of
+// an aside, the process is the same.
+func (m *matcher) sameFile(asides []Aside) {
+	in := func(file string, how string, slots []*slot) {
+		var devs []timeline.DeviceID
+		for id := range m.base.Devices {
+			if m.knows[id]&inventory != 0 && m.base.Sources[m.base.Devices[id].Source].Path == file {
+				devs = append(devs, timeline.DeviceID(id))
+			}
+		}
+		take := func(s *slot, id timeline.DeviceID) {
+			if slices.Contains(s.own, id) {
+				return
+			}
+			s.own = append(s.own, id)
+			m.own[id] = true
+			d, o := m.device(s), &m.base.Devices[id]
+			o.How = how
+			d.UUID, d.Bus, d.Name, d.Memory = cmp.Or(d.UUID, o.UUID), cmp.Or(d.Bus, o.Bus), cmp.Or(d.Name, o.Name), cmp.Or(d.Memory, o.Memory)
+		}
+		for _, ok := range []func(d, o *timeline.Device) bool{
+			func(d, o *timeline.Device) bool { return d.UUID != "" && d.UUID == o.UUID },
+			func(d, o *timeline.Device) bool { return d.Bus != "" && d.Bus == o.Bus },
+			func(d, o *timeline.Device) bool { return o.Ordinal >= 0 && d.Ordinal == o.Ordinal },
+			func(d, o *timeline.Device) bool { return len(devs) == 1 && len(slots) == 1 },
+		} {
+			for _, s := range slots {
+				for _, id := range devs {
+					if d, o := m.device(s), &m.base.Devices[id]; len(s.own) == 0 && ok(d, o) && agrees(d, o) {
+						take(s, id)
+					}
+				}
+			}
+		}
+	}
+	slotsOf := func(ok func(trace int) bool) (out []*slot) {
+		for i := range m.slots {
+			if ok(m.slots[i].trace) {
+				out = append(out, &m.slots[i])
+			}
+		}
+		return out
+	}
+	var files []string
+	for _, r := range m.traces {
+		if !slices.Contains(files, r.Path) {
+			files = append(files, r.Path)
+			in(r.Path, "same file", slotsOf(func(t int) bool { return m.traces[t].Path == r.Path }))
+		}
+	}
+	// Ordinals mean the same in every capture of a process. A file of several processes is asked once for each.
+	for _, a := range asides {
+		slots := slotsOf(func(t int) bool { return t == a.Of })
+		kept := make([][]timeline.DeviceID, len(slots))
+		for i, s := range slots {
+			kept[i], s.own = s.own, nil
+		}
+		in(a.Red.Path, "same process", slots)
+		for i, s := range slots {
+			s.own = append(kept[i], s.own...)
+		}
+	}
+}
+
+// agrees tells that nothing known of two devices speaks against their being one.
+func agrees(a, b *timeline.Device) bool {
+	return sameName(a.Name, b.Name) && (a.UUID == "" || b.UUID == "" || a.UUID == b.UUID) && (a.Bus == "" || b.Bus == "" || a.Bus == b.Bus)
 }
 
 // twins sets aside repeated captures of one rank's device: they get the card of the first.
@@ -97,6 +243,7 @@ type twin struct {
 type slot struct {
 	trace, gpu int
 	curve      *busyCurve
+	own        []timeline.DeviceID // of its own file
 	card       int
 	how        string
 	conf       timeline.Confidence
@@ -108,7 +255,9 @@ type logCard struct {
 	uuid, bus, name string
 	index           int
 	memory          int64
-	host            int // cards of one host have the same; by folder
+	host            string // as a log names it; "" none does
+	machine         string // equal for cards of one machine: by host name, else by folder
+	listed          bool   // a source that lists GPUs has it, not only one of events
 	taken           bool
 }
 
@@ -120,34 +269,53 @@ type matcher struct {
 	slots   []slot
 	repeats []twin
 	notes   []string
+
+	own     map[timeline.DeviceID]bool // lies in the file of the trace whose GPU it is
+	knows   []knowledge                // by device
+	hosts   []string                   // by source: the host it names
+	machine func(host, dir string) string
 }
 
-// group joins the devices of different logs that are one card.
+// group joins the devices of different logs that are one card. Those whose identity is best known come first, so that each finds them.
 func (m *matcher) group() {
-	hosts := map[string]int{}
+	var ids []timeline.DeviceID
 	for id := range m.base.Devices {
-		d := &m.base.Devices[id]
-		if !m.hasReadings(timeline.DeviceID(id)) {
-			continue
+		if m.knows[id] != 0 && !m.own[timeline.DeviceID(id)] {
+			ids = append(ids, timeline.DeviceID(id))
 		}
-		dir := m.dir(d.Source)
-		if i := m.joins(timeline.DeviceID(id), dir); i >= 0 {
+	}
+	known := func(id timeline.DeviceID) int {
+		d, n := &m.base.Devices[id], 0
+		for i, ok := range []bool{m.index(id) >= 0, d.Bus != "", d.UUID != ""} {
+			if ok {
+				n += 1 << i
+			}
+		}
+		return -n
+	}
+	slices.SortStableFunc(ids, func(a, b timeline.DeviceID) int { return cmp.Compare(known(a), known(b)) })
+	for _, id := range ids {
+		d := &m.base.Devices[id]
+		if i := m.joins(id); i >= 0 {
 			c := &m.cards[i]
-			c.devices = append(c.devices, timeline.DeviceID(id))
+			c.devices = append(c.devices, id)
 			c.uuid, c.bus, c.name = cmp.Or(c.uuid, d.UUID), cmp.Or(c.bus, d.Bus), cmp.Or(c.name, d.Name)
-			c.memory = cmp.Or(c.memory, d.Memory)
+			c.memory, c.host = cmp.Or(c.memory, d.Memory), cmp.Or(c.host, m.hosts[d.Source])
+			c.listed = c.listed || m.knows[id]&inventory != 0
 			if c.index < 0 {
-				c.index = d.Index
+				c.index = m.index(id)
 			}
 			continue
 		}
-		host, ok := hosts[dir]
-		if !ok {
-			host = len(hosts)
-			hosts[dir] = host
-		}
-		m.cards = append(m.cards, logCard{devices: []timeline.DeviceID{timeline.DeviceID(id)}, uuid: d.UUID, bus: d.Bus, name: d.Name, index: d.Index, memory: d.Memory, host: host})
+		m.cards = append(m.cards, logCard{devices: []timeline.DeviceID{id}, uuid: d.UUID, bus: d.Bus, name: d.Name, index: m.index(id), memory: d.Memory,
+			host: m.hosts[d.Source], machine: m.machineOf(d.Source), listed: m.knows[id]&inventory != 0})
 	}
+	for i := range m.cards {
+		slices.Sort(m.cards[i].devices)
+	}
+	slices.SortStableFunc(m.cards, func(a, b logCard) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.machine, b.machine), cmp.Compare(a.index, b.index), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.devices[0], b.devices[0]))
+	})
 	for i := range m.cards {
 		if c := &m.cards[i]; len(c.devices) > 1 {
 			how := "by index, and the logs lie in one folder (assumed one host)"
@@ -169,13 +337,21 @@ func (m *matcher) allHave(c *logCard, ok func(*timeline.Device) bool) bool {
 
 func (m *matcher) dir(src timeline.SourceID) string { return path.Dir(m.base.Sources[src].Path) }
 
-func (m *matcher) hasReadings(id timeline.DeviceID) bool {
-	return slices.ContainsFunc(m.base.Series, func(s timeline.Series) bool { return m.base.Tracks[s.Track].Device == id })
+func (m *matcher) machineOf(src timeline.SourceID) string {
+	return m.machine(m.hosts[src], m.dir(src))
 }
 
-// joins finds the card that device id is: by UUID wherever it was recorded; by bus or index only beside logs of the same folder, for
+// index is a device's NVML index; a number that counts the devices of a process is none.
+func (m *matcher) index(id timeline.DeviceID) int {
+	if d := &m.base.Devices[id]; d.Ordinal < 0 {
+		return d.Index
+	}
+	return -1
+}
+
+// joins finds the card that device id is: by UUID wherever it was recorded; by bus or index only beside logs of the same machine, for
 // each host counts its own. Two logs of one kind at the same time are two hosts' unless identity says otherwise.
-func (m *matcher) joins(id timeline.DeviceID, dir string) int {
+func (m *matcher) joins(id timeline.DeviceID) int {
 	d := &m.base.Devices[id]
 	for i := range m.cards {
 		if c := &m.cards[i]; d.UUID != "" && c.uuid == d.UUID {
@@ -189,8 +365,8 @@ func (m *matcher) joins(id timeline.DeviceID, dir string) int {
 			continue
 		}
 		sameBus := d.Bus != "" && d.Bus == c.bus
-		sameIndex := d.Index >= 0 && d.Index == c.index
-		if !sameBus && !sameIndex || m.dir(m.base.Devices[c.devices[0]].Source) != dir || m.clash(id, c) {
+		sameIndex := m.index(id) >= 0 && m.index(id) == c.index
+		if !sameBus && !sameIndex || c.machine != m.machineOf(d.Source) || m.clash(id, c) {
 			continue
 		}
 		if found >= 0 {
@@ -257,6 +433,9 @@ func (m *matcher) device(s *slot) *timeline.Device { return &m.traces[s.trace].G
 // fits tells whether nothing known forbids that slot s is card c.
 func (m *matcher) fits(s *slot, c *logCard) bool {
 	d := m.device(s)
+	if h := hostKey(m.traces[s.trace].Process.Host); h != "" && c.host != "" && h != c.host && (d.UUID == "" || d.UUID != c.uuid) {
+		return false
+	}
 	return sameName(d.Name, c.name) && !(d.UUID != "" && c.uuid != "" && d.UUID != c.uuid) && !(d.Bus != "" && c.bus != "" && d.Bus != c.bus)
 }
 
@@ -276,43 +455,53 @@ func (m *matcher) match() {
 			switch k := &m.cards[c]; {
 			case d.UUID != "" && d.UUID == k.uuid:
 				m.take(s, c, timeline.Measured, "by UUID")
-			case s.card < 0 && d.Bus != "" && d.Bus == k.bus && m.oneHost():
+			case s.card < 0 && d.Bus != "" && d.Bus == k.bus && (m.oneHost() || m.slotMachine(s) == k.machine) && m.fits(s, k):
 				m.take(s, c, timeline.Measured, "by PCI bus")
 			}
 		}
 	}
 	// Each folder that holds both is a host of its own; else all logs and traces are looked at together.
 	for _, part := range m.parts() {
+		m.byPCIOrder(part)
 		m.byActivity(part)
 		m.byNumber(part)
 	}
 }
 
 func (m *matcher) oneHost() bool {
-	return !slices.ContainsFunc(m.cards, func(c logCard) bool { return c.host != 0 })
+	return !slices.ContainsFunc(m.cards, func(c logCard) bool { return c.machine != m.cards[0].machine })
+}
+
+func (m *matcher) slotMachine(s *slot) string {
+	r := m.traces[s.trace]
+	return m.machine(hostKey(r.Process.Host), path.Dir(r.Path))
 }
 
 // part is the slots and cards that may belong together.
 type part struct{ slots, cards []int }
 
+// parts splits slots and cards by machine where every slot's machine has cards. A card of which only events are known takes no part: that a
+// log of events names one GPU does not mean that there is one.
 func (m *matcher) parts() []part {
-	slotDir := func(i int) string { return path.Dir(m.traces[m.slots[i].trace].Path) }
-	cardDir := func(c int) string { return m.dir(m.base.Devices[m.cards[c].devices[0]].Source) }
-	split := !m.oneHost()
-	dirs := map[string]*part{}
+	by := map[string]*part{}
 	var order []string
-	for c := range m.cards {
-		d := cardDir(c)
-		if dirs[d] == nil {
-			dirs[d] = &part{}
-			order = append(order, d)
-		}
-		dirs[d].cards = append(dirs[d].cards, c)
-	}
 	all := part{}
+	for c := range m.cards {
+		if !m.cards[c].listed {
+			continue
+		}
+		k := m.cards[c].machine
+		if by[k] == nil {
+			by[k] = &part{}
+			order = append(order, k)
+		}
+		by[k].cards = append(by[k].cards, c)
+		all.cards = append(all.cards, c)
+	}
+	split := len(order) > 1
 	for i := range m.slots {
 		all.slots = append(all.slots, i)
-		if p := dirs[slotDir(i)]; p != nil {
+		if p := by[m.slotMachine(&m.slots[i])]; p != nil {
 			p.slots = append(p.slots, i)
 		} else {
 			split = false
@@ -321,18 +510,84 @@ func (m *matcher) parts() []part {
 	if split {
 		slices.Sort(order)
 		var out []part
-		for _, d := range order {
-			out = append(out, *dirs[d])
+		for _, k := range order {
+			out = append(out, *by[k])
 		}
 		return out
 	}
-	for c := range m.cards {
-		all.cards = append(all.cards, c)
-	}
 	if len(order) > 1 {
-		m.notes = append(m.notes, fmt.Sprintf("logs lie in %d folders and traces elsewhere: which host is whose cannot be told by folder", len(order)))
+		m.notes = append(m.notes, fmt.Sprintf("logs are of %d hosts or folders and traces of others: which is whose cannot be told by that", len(order)))
 	}
 	return []part{all}
+}
+
+// byPCIOrder joins GPUs whose PCI bus is known with those of which only the NVML index is: NVML counts in the order of buses. Only where
+// there are as many of both on one machine, and the indices leave none out.
+func (m *matcher) byPCIOrder(p part) {
+	var buses []string
+	slots, cards := map[string][]int{}, map[string]int{}
+	for _, i := range p.slots {
+		s := &m.slots[i]
+		switch d := m.device(s); {
+		case s.card >= 0:
+		case d.Bus == "" || m.slotMachine(s) != m.slotMachine(&m.slots[p.slots[0]]):
+			return
+		default:
+			slots[d.Bus] = append(slots[d.Bus], i)
+			buses = append(buses, d.Bus)
+		}
+	}
+	var indexed []int
+	for _, k := range p.cards {
+		switch c := &m.cards[k]; {
+		case c.machine != m.cards[p.cards[0]].machine:
+			return
+		case c.taken:
+		case c.index >= 0 && c.bus == "" && c.uuid == "":
+			indexed = append(indexed, k)
+		case c.index < 0 && c.bus != "":
+			cards[c.bus] = k
+			buses = append(buses, c.bus)
+		default:
+			return
+		}
+	}
+	slices.Sort(buses)
+	buses = slices.Compact(buses)
+	slices.SortFunc(indexed, func(a, b int) int { return cmp.Compare(m.cards[a].index, m.cards[b].index) })
+	if len(buses) == 0 || len(buses) != len(indexed) {
+		return
+	}
+	for i, k := range indexed {
+		c := &m.cards[k]
+		if c.index != i {
+			return
+		}
+		for _, j := range slots[buses[i]] {
+			if s := &m.slots[j]; !m.fits(s, c) || m.contradicted(s, c) {
+				return
+			}
+		}
+		if j, ok := cards[buses[i]]; ok && !sameName(m.cards[j].name, c.name) {
+			return
+		}
+	}
+	const how = "by number: as many PCI buses as NVML indices, which follow their order"
+	for i, k := range indexed {
+		c := &m.cards[k]
+		if j, ok := cards[buses[i]]; ok {
+			o := &m.cards[j]
+			c.devices, c.uuid, c.bus, c.name, c.memory = append(c.devices, o.devices...), o.uuid, o.bus, cmp.Or(c.name, o.name), cmp.Or(c.memory, o.memory)
+			slices.Sort(c.devices)
+			o.taken, o.devices = true, nil // it is the other now
+			for _, id := range c.devices {
+				m.base.Devices[id].How = how
+			}
+		}
+		for _, j := range slots[buses[i]] {
+			m.take(&m.slots[j], k, timeline.Inferred, how)
+		}
+	}
 }
 
 // byActivity gives a slot the card whose utilisation follows it, if that is each other's best by a clear margin.
@@ -500,9 +755,13 @@ func (m *matcher) result() *Matching {
 	for i := range m.slots {
 		s := &m.slots[i]
 		card := Card{Trace: s.trace, GPU: s.gpu, How: s.how, Conf: s.conf}
+		if len(s.own) > 0 && s.card < 0 {
+			card.How, card.Conf = m.base.Devices[s.own[0]].How, timeline.Measured
+			m.device(s).How = card.How
+		}
 		if s.card >= 0 {
 			c := &m.cards[s.card]
-			card.Devices = c.devices
+			card.Devices = slices.Clone(c.devices)
 			d := m.device(s)
 			d.How = s.how
 			for _, id := range c.devices {
@@ -516,6 +775,7 @@ func (m *matcher) result() *Matching {
 				}
 			}
 		}
+		card.Devices = append(card.Devices, s.own...)
 		out.Cards = append(out.Cards, card)
 	}
 	for i := range m.cards {

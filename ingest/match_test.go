@@ -164,3 +164,158 @@ func TestNamesForbid(t *testing.T) {
 		t.Error("the same name in another spelling")
 	}
 }
+
+// readings adds what lies in the file of a trace: series of its GPUs, on their own clock.
+func readings(base *timeline.Timeline, path string, devices ...timeline.Device) (timeline.SourceID, []timeline.DeviceID) {
+	src := timeline.SourceID(len(base.Sources))
+	base.Clocks = append(base.Clocks, timeline.Clock{Name: path, Wall: true, Zoned: true, How: timeline.Recorded})
+	base.Sources = append(base.Sources, timeline.Source{Path: path, Format: "nsys", Used: true, Clock: timeline.ClockID(src)})
+	var ids []timeline.DeviceID
+	for _, d := range devices {
+		d.Source, d.Proc = src, -1
+		ids = append(ids, timeline.DeviceID(len(base.Devices)))
+		base.Devices = append(base.Devices, d)
+		base.Tracks = append(base.Tracks, timeline.Track{Source: src, Kind: timeline.TrackGPU, Device: ids[len(ids)-1], Proc: -1, Thread: -1})
+		base.Series = append(base.Series, timeline.Series{Metric: timeline.ClockSM, Track: timeline.TrackID(len(base.Tracks) - 1), At: []timeline.Time{t0, t0 + 1e7}, Value: []float64{1e9, 1e9}, Row: []uint32{1, 2}})
+	}
+	return src, ids
+}
+
+func TestMatchSameFile(t *testing.T) {
+	free := timeline.Device{Index: -1, Ordinal: -1}
+	with := func(f func(d *timeline.Device)) timeline.Device { d := free; f(&d); return d }
+	for _, c := range []struct {
+		what string
+		own  []timeline.Device
+		gpu  func(i int, d *timeline.Device)
+		gpus int
+		want []int // own device of each GPU of the trace; -1 none
+	}{
+		{"the only one", []timeline.Device{free}, nil, 1, []int{0}},
+		{"one of two is nobody's", []timeline.Device{free}, nil, 2, []int{-1, -1}},
+		{"by UUID", []timeline.Device{with(func(d *timeline.Device) { d.UUID = "GPU-b" }), with(func(d *timeline.Device) { d.UUID = "GPU-a" })},
+			func(i int, d *timeline.Device) { d.UUID = []string{"GPU-a", "GPU-b"}[i] }, 2, []int{1, 0}},
+		{"by ordinal", []timeline.Device{with(func(d *timeline.Device) { d.Ordinal = 1 }), with(func(d *timeline.Device) { d.Ordinal = 0 })}, nil, 2, []int{1, 0}},
+		{"another UUID is another GPU", []timeline.Device{with(func(d *timeline.Device) { d.UUID = "GPU-b" })},
+			func(i int, d *timeline.Device) { d.UUID = "GPU-a" }, 1, []int{-1}},
+	} {
+		base := &timeline.Timeline{}
+		_, ids := readings(base, "run.sqlite", c.own...)
+		gpus := make([]int, c.gpus)
+		tr := trace(t0, time.Second, 0, 1, flat, gpus...)
+		tr.Path = "run.sqlite"
+		for i := range tr.GPUs {
+			if c.gpu != nil {
+				c.gpu(i, &tr.GPUs[i].Device)
+			}
+		}
+		m := Match(base, []*timeline.Reduced{tr})
+		for i, want := range c.want {
+			got := m.Of(0, i)
+			if want < 0 {
+				if len(got) != 0 {
+					t.Errorf("%s: GPU %d has %v", c.what, i, got)
+				}
+				continue
+			}
+			if len(got) != 1 || got[0] != ids[want] || base.Devices[got[0]].How != "same file" || tr.GPUs[i].Device.How != "same file" {
+				t.Errorf("%s: GPU %d: %v, %q", c.what, i, got, tr.GPUs[i].Device.How)
+			}
+		}
+	}
+}
+
+// A GPU's own readings and the logs of it are one card: its file tells the UUID, the query log the index, dmon only that.
+func TestMatchThroughTheFile(t *testing.T) {
+	base := &timeline.Timeline{}
+	_, own := readings(base, "n/run.sqlite", timeline.Device{UUID: "GPU-b", Bus: "0000:3b:00", Index: -1, Ordinal: -1}, timeline.Device{UUID: "GPU-a", Bus: "0000:18:00", Index: -1, Ordinal: -1})
+	q := logSource(base, "n/query.csv", t0-20e9, 90, 0, time.Second, activity, 0, 1)
+	dm := logSource(base, "n/dmon.log", t0-20e9, 90, 0, time.Second, activity, 0, 1)
+	base.Sources[q].Format = "smiquery"
+	base.Clocks[q].How, base.Clocks[dm].How = timeline.Stated, timeline.Stated
+	base.Devices[own[1]+1].UUID, base.Devices[own[1]+2].UUID = "GPU-a", "GPU-b"
+	tr := trace(t0, time.Second, 0, 1, flat, 0)
+	tr.Path, tr.GPUs[0].Device.Bus = "n/run.sqlite", "0000:3b:00"
+	m := Match(base, []*timeline.Reduced{tr})
+	if got := m.Of(0, 0); len(got) != 3 || got[0] != own[1]+2 || got[1] != own[1]+4 || got[2] != own[0] {
+		t.Fatalf("%v: %+v", got, m.Cards)
+	}
+	if d := tr.GPUs[0].Device; d.UUID != "GPU-b" || d.Index != 1 || d.How != "by UUID" || base.Devices[own[0]].How != "same file" {
+		t.Errorf("%+v", d)
+	}
+	if u := m.Unclaimed(); len(u) != 1 || len(u[0].Devices) != 3 || u[0].Devices[0] != own[1] {
+		t.Errorf("%+v", u)
+	}
+}
+
+func TestMatchInTheOrderOfBuses(t *testing.T) {
+	for _, names := range [][]string{{"", ""}, {"", "NVIDIA H100"}} {
+		base := placedLogs(flat, 0, 1, 2)
+		base.Devices[1].Name = names[1]
+		_, own := readings(base, "run.sqlite", timeline.Device{UUID: "GPU-c", Bus: "0000:86:00", Index: -1, Ordinal: -1}, timeline.Device{UUID: "GPU-a", Bus: "0000:18:00", Name: "NVIDIA A100", Index: -1, Ordinal: -1})
+		tr := trace(t0, time.Second, 0, 1, flat, 0)
+		tr.Path, tr.GPUs[0].Device.Bus, tr.GPUs[0].Device.Name = "other.sqlite", "0000:3b:00", "NVIDIA A100"
+		m := Match(base, []*timeline.Reduced{tr})
+		got := m.Of(0, 0)
+		if names[1] != "" {
+			if len(got) != 0 || len(m.Notes) != 1 {
+				t.Errorf("another model: %v %v", got, m.Notes)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0] != 1 || tr.GPUs[0].Device.Index != 1 || !strings.HasPrefix(tr.GPUs[0].Device.How, "by number") {
+			t.Errorf("%v %+v", got, tr.GPUs[0].Device)
+		}
+		u := m.Unclaimed()
+		if len(u) != 2 || len(u[0].Devices) != 2 || u[0].Devices[0] != 0 || u[0].Devices[1] != own[1] || u[1].Devices[1] != own[0] {
+			t.Errorf("%+v", u)
+		}
+	}
+}
+
+// A log of events names one GPU of many: which of them is not told by that.
+func TestMatchOfEventsNeedsIdentity(t *testing.T) {
+	base := &timeline.Timeline{}
+	k := kernelLog(base, "dmesg.txt", "", false, event{79, t0})
+	base.Devices = append(base.Devices, timeline.Device{Bus: "0000:3b:00", Index: -1, Ordinal: -1, Proc: -1, Source: k})
+	base.Tracks[0].Device, base.Tracks[0].Kind = 0, timeline.TrackGPU
+	tr := trace(t0, time.Second, -1, 0, flat, 0)
+	if m := Match(base, []*timeline.Reduced{tr}); m.Of(0, 0) != nil || len(m.Unclaimed()) != 1 {
+		t.Errorf("%+v", m.Cards)
+	}
+	tr.GPUs[0].Device.Bus = "0000:3b:00"
+	if m := Match(base, []*timeline.Reduced{tr}); len(m.Of(0, 0)) != 1 || tr.GPUs[0].Device.How != "by PCI bus" {
+		t.Errorf("%+v", m.Cards)
+	}
+}
+
+func TestMatchByNamedHosts(t *testing.T) {
+	base := &timeline.Timeline{}
+	a := logSource(base, "logs/a.log", t0-20e9, 90, 0, time.Millisecond, activity, 0)
+	b := logSource(base, "logs/b.log", t0-20e9, 90, 0, time.Millisecond, activity, 0)
+	base.Sources[a].Host, base.Sources[b].Host = "n2.cluster", "n1.cluster"
+	base.Devices[0].Bus, base.Devices[1].Bus = "0000:18:00", "0000:18:00"
+	one, two := trace(t0, time.Second, 0, 2, flat, 0), trace(t0, time.Second, 1, 2, flat, 0)
+	one.Process.Host, two.Process.Host = "n1", "n2"
+	one.GPUs[0].Device.Bus, two.GPUs[0].Device.Bus = "0000:18:00", "0000:18:00"
+	m := Match(base, []*timeline.Reduced{one, two})
+	if x, y := m.Of(0, 0), m.Of(1, 0); len(x) != 1 || x[0] != 1 || len(y) != 1 || y[0] != 0 || one.GPUs[0].Device.How != "by PCI bus" {
+		t.Errorf("%v %v %+v", x, y, m.Cards)
+	}
+}
+
+// A device that is known by its bus alone finds the card of the log that knows bus and UUID, whichever comes first.
+func TestGroupByWhatIsKnown(t *testing.T) {
+	base := &timeline.Timeline{}
+	logSource(base, "a.log", t0, 90, 0, time.Second, activity, 1)
+	logSource(base, "b.log", t0, 90, 0, time.Second, activity, 1)
+	logSource(base, "c.log", t0, 90, 0, time.Second, activity, 1)
+	for i, f := range []string{"a", "b", "c"} {
+		base.Sources[i].Format = f
+	}
+	base.Devices[0] = timeline.Device{Bus: "0000:3b:00", Index: -1, Ordinal: -1, Proc: -1, Source: 0}
+	base.Devices[2].Bus, base.Devices[2].UUID = "0000:3b:00", "GPU-b"
+	if m := Match(base, nil); len(m.Cards) != 1 || len(m.Cards[0].Devices) != 3 {
+		t.Errorf("%+v", m.Cards)
+	}
+}
