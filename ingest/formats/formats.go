@@ -4,6 +4,7 @@ package formats
 
 import (
 	"gpureport/ingest"
+	"gpureport/ingest/dcgm"
 	"gpureport/ingest/dmon"
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/nsys"
@@ -35,7 +36,8 @@ var List = []ingest.Format{
 	ownReport,
 	pmon,
 	otherDmon,
-	dcgmDmon,
+	dcgm.Format,
+	dcgmReport,
 	smiApps,
 	smiq.Format,
 	smiq.XML,

@@ -105,21 +105,6 @@ var (
 		cols, ok := dmonHeader(h)
 		return ok && !contains(cols, "pid") && (contains(cols, "ppu") || contains(cols, "jpu"))
 	})
-	dcgmDmon = unread("dcgmi-dmon", "dcgmi dmon", recordQuery, func(h ingest.Head) bool {
-		for _, line := range firstLines(h.Text, 5) {
-			if strings.HasPrefix(line, "#Entity") || strings.HasPrefix(line, "# Entity") {
-				return true
-			}
-		}
-		lines := firstLines(h.Text, 4) // the header was lost
-		n := 0
-		for _, line := range lines {
-			if dcgmRow.MatchString(line) {
-				n++
-			}
-		}
-		return n >= 2 && n == len(lines)
-	})
 	smiApps = unread("smi-apps", "a nvidia-smi query of processes, retired pages or remapped rows", recordQuery, func(h ingest.Head) bool {
 		for _, line := range firstLines(h.Text, 3) {
 			if appsHeader.MatchString(line) {
@@ -161,6 +146,16 @@ var (
 		lines := firstLines(h.Text, 3)
 		return len(lines) > 1 && statsRow.MatchString(lines[0]) && statsRow.MatchString(lines[1])
 	})
+	dcgmReport = unread("dcgmi-report", "what dcgmi health, diag or discovery prints", recordQuery, func(h ingest.Head) bool {
+		lines := firstLines(h.Text, 6)
+		for i, line := range lines {
+			if line == "Successfully ran diagnostic for group." || strings.HasPrefix(line, "| Health Monitor Report") || strings.HasPrefix(line, "| Diagnostic ") ||
+				i < 2 && strings.HasSuffix(line, "GPU found.") || i < 2 && strings.HasSuffix(line, "GPUs found.") {
+				return true
+			}
+		}
+		return false
+	})
 	smiDaemon = unread("smi-daemon", "a log of nvidia-smi daemon", "nvidia-smi replay -f NAME gives its text; "+recordQuery, func(h ingest.Head) bool {
 		return strings.HasPrefix(h.Name, "nvstats-") && len(h.Text) == 0
 	})
@@ -201,7 +196,6 @@ var (
 
 var (
 	gpuLine    = regexp.MustCompile(`^GPU \d+: .*\(UUID: (GPU|MIG)-`)
-	dcgmRow    = regexp.MustCompile(`^(GPU|GPU-I|GPU-CI|Switch|CPU) \d+\s+(N/A|[\d.]+(\([^)]*\))?)(\s+(N/A|[\d.]+(\([^)]*\))?))*\s*$`)
 	statsRow   = regexp.MustCompile(`^\d+, *[A-Za-z]+, *\d{16}, *[\d.]+$`)
 	appsHeader = regexp.MustCompile(`^(timestamp|gpu_name|gpu_bus_id|gpu_uuid|gpu_serial|pid|process_name|vgpu_instance|remapped_rows\.[a-z.]+|retired_pages\.[a-z]+)?,? ?.*\b(pid, |process_name|used_gpu_memory|retired_pages\.(address|cause)|^gpu_uuid, remapped_rows)`)
 	headless   = regexp.MustCompile(`^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}(, .*)?|\d+, .*(%|MiB|W|MHz|GPU-[0-9a-f]|P\d).*|\d+(\.\d+)? (%|MiB|W|MHz)(, .*)?)$`)
