@@ -47,7 +47,8 @@ func owned(g *timeline.GPULedger) string {
 
 func subName(s timeline.Sub) string {
 	return map[timeline.Sub]string{timeline.SubPageable: "pageable", timeline.SubPinned: "pinned", timeline.SubUncorrelated: "uncorrelated",
-		timeline.SubLag: "lag", timeline.SubMissingEvents: "missing", timeline.SubPipelineBubble: "bubble", timeline.SubRefill: "refill", timeline.SubNoOperators: "no operators"}[s]
+		timeline.SubLag: "lag", timeline.SubMissingEvents: "missing", timeline.SubPipelineBubble: "bubble", timeline.SubRefill: "refill", timeline.SubNoOperators: "no operators",
+		timeline.SubOnCPU: "on CPU", timeline.SubLock: "lock", timeline.SubPin: "pin"}[s]
 }
 
 // Every row of the table of gaps, and every owner that a single process can have. The first kernel runs 0..100 us and opens the gap.

@@ -330,11 +330,12 @@ func (g *gapper) follow(t int, x, b timeline.Time, depth int) (timeline.Owner, t
 			}
 			break
 		}
-		if o, u, at, to, ok := g.lock(w, x, end, depth); ok {
+		o, u, at, to, ok := g.lock(w, x, end, depth)
+		if end = to; ok {
 			if at == 0 {
 				at = row
 			}
-			return o, u, at, to
+			return o, u, at, end
 		}
 	}
 	if st == osWaiting && t != r.main && r.main >= 0 && depth < maxFollow {
@@ -344,19 +345,24 @@ func (g *gapper) follow(t int, x, b timeline.Time, depth int) (timeline.Owner, t
 	return o, u, 0, end
 }
 
-// lock follows a wait for a lock to the thread that ended it.
+// lock follows a wait for a lock to the thread that ended it; end is until when that holds, or until when it is worth no other try.
 func (g *gapper) lock(w *wait, x, b timeline.Time, depth int) (o timeline.Owner, u timeline.Sub, row uint32, end timeline.Time, ok bool) {
 	r := g.r
+	end = b
 	if w.waker < 0 {
+		if !w.interpreter {
+			return 0, 0, 0, end, false
+		}
 		for _, p := range r.os.pins {
-			if st, _, _, to := r.state(p, x, b); w.interpreter && st == osRunning {
-				return timeline.HostPython, timeline.SubPin, 0, to, true
+			st, _, _, to := r.state(p, x, end)
+			if end = to; st == osRunning {
+				return timeline.HostPython, timeline.SubPin, 0, end, true
 			}
 		}
-		return 0, 0, 0, 0, false
+		return 0, 0, 0, end, false
 	}
 	if depth >= maxFollow {
-		return 0, 0, 0, 0, false
+		return 0, 0, 0, end, false
 	}
 	t := int(w.waker)
 	pin := r.os.threads[t].pin
