@@ -296,6 +296,20 @@ type Lanes struct {
 	Missing      []string
 }
 
+// Matrix is a square table of how parts are joined, shaded by how near they are.
+type Matrix struct {
+	ID, Title string
+	Parts     []string
+	Cells     [][]MatrixCell // [row][column]
+	Legend    []string       // the words that occur, near to far
+}
+
+// MatrixCell is one pair. Level: 0 itself, 1 nearest to 6 farthest, -1 not known.
+type MatrixCell struct {
+	Text  string
+	Level int
+}
+
 // Prose is a paragraph.
 type Prose struct{ Text string }
 
@@ -310,6 +324,7 @@ func (TimeLine) block()    {}
 func (Checklist) block()   {}
 func (Commands) block()    {}
 func (Lanes) block()       {}
+func (Matrix) block()      {}
 func (Prose) block()       {}
 func (NoteBlock) block()   {}
 

@@ -10,32 +10,36 @@ const Schema = "gpureport/1"
 // Report is report.json. Times are integer nanoseconds; instants count from Window.Start; shares are fractions in [0,1]; what is not known is
 // null. Every list is ordered.
 type Report struct {
-	Schema      string       `json:"schema"`
-	Tool        Tool         `json:"tool"`
-	Title       string       `json:"title"`
-	Inputs      []InputRow   `json:"inputs"`
-	Problems    []Problem    `json:"problems"`
-	Clocks      []ClockRow   `json:"clocks"`
-	Window      Window       `json:"window"`
-	Verdict     Verdict      `json:"verdict"`
-	GPUs        []GPU        `json:"gpus"`
-	Ledger      []LedgerRow  `json:"ledger"`
-	Waits       []WaitRow    `json:"waits"`
-	Dips        []Dip        `json:"dips"`
-	DipsCount   int          `json:"dips_count"` // all that were found; the largest are listed
-	Intervals   []Intervals  `json:"intervals"`
-	Steps       []Step       `json:"steps"`
-	Kernels     []Kernel     `json:"kernels"`
-	Collectives []Collective `json:"collectives"`
-	Copies      []Copy       `json:"copies"`
-	Series      []Series     `json:"series"`
-	Checks      []Check      `json:"checks"`
-	CapturePlan []Capture    `json:"capture_plan"`
-	StepMarks   []StepMarks  `json:"step_marks"`
-	Said        []string     `json:"said"`         // what the user said in place of the files, as flags
-	WorldSize   *int         `json:"world_size"`   // ranks of the job as the traces state it
-	Facts       []FactDoc    `json:"facts"`        // what the numbers of the checks mean, by id
-	SumErrorNS  int64        `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
+	Schema      string         `json:"schema"`
+	Tool        Tool           `json:"tool"`
+	Title       string         `json:"title"`
+	Inputs      []InputRow     `json:"inputs"`
+	Problems    []Problem      `json:"problems"`
+	Clocks      []ClockRow     `json:"clocks"`
+	Window      Window         `json:"window"`
+	Verdict     Verdict        `json:"verdict"`
+	GPUs        []GPU          `json:"gpus"`
+	Ledger      []LedgerRow    `json:"ledger"`
+	Waits       []WaitRow      `json:"waits"`
+	Dips        []Dip          `json:"dips"`
+	DipsCount   int            `json:"dips_count"` // all that were found; the largest are listed
+	Intervals   []Intervals    `json:"intervals"`
+	Steps       []Step         `json:"steps"`
+	Kernels     []Kernel       `json:"kernels"`
+	Collectives []Collective   `json:"collectives"`
+	Copies      []Copy         `json:"copies"`
+	Series      []Series       `json:"series"`
+	Checks      []Check        `json:"checks"`
+	CapturePlan []Capture      `json:"capture_plan"`
+	StepMarks   []StepMarks    `json:"step_marks"`
+	Said        []string       `json:"said"`       // what the user said in place of the files, as flags
+	WorldSize   *int           `json:"world_size"` // ranks of the job as the traces state it
+	Facts       []FactDoc      `json:"facts"`      // what the numbers of the checks mean, by id
+	Machine     []State        `json:"machine"`
+	Topology    []Topology     `json:"topology"`
+	Events      []MachineEvent `json:"events"`
+	EventsLeft  int64          `json:"events_left"`  // events beyond those listed
+	SumErrorNS  int64          `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
 }
 
 // Tool names the program that made the report.

@@ -300,7 +300,7 @@ func hardwareSection(r *Report) (Section, bool) {
 	if len(l.Lanes) == 0 {
 		s.Lead = "No clock, power or temperature was recorded, so the hardware was not looked at."
 	}
-	s.Blocks = append(s.Blocks, l)
+	s.Blocks = append(append(s.Blocks, l), machineBlocks(r)...)
 	return s, true
 }
 

@@ -565,6 +565,12 @@ func events(r *Report) []Event {
 				Label: fmt.Sprintf("%s, step %d", OwnerWord(own), st.Index)})
 		}
 	}
+	for i := range r.Events {
+		if e := &r.Events[i]; e.AtNS != nil && *e.AtNS >= 0 && *e.AtNS <= r.Window.DurNS && e.Kind != "other" {
+			at := float64(*e.AtNS) / sec
+			out = append(out, Event{StartS: at, EndS: at, Label: eventWord(e) + ", " + subjectWord(r, e.Subject)})
+		}
+	}
 	out = append(out, throttled(r, "clock_sm_hz")...)
 	if len(out) > 60 {
 		out = out[:60]

@@ -340,6 +340,8 @@ func (d *drawer) block(b render.Block) (blockView, error) {
 		for _, l := range b.Lanes {
 			v.Lanes = append(v.Lanes, laneView{laneTitle(l), l.Sub, d.laneChart("lane", l, b.StartS, b.EndS)})
 		}
+	case render.Matrix:
+		v.Kind = "matrix"
 	case render.NoteBlock:
 		v.Kind = "note"
 	case render.Prose:

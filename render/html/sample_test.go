@@ -355,7 +355,7 @@ func sampleSections() []render.Section {
 		{ID: "timeline", Title: "Time line", Lead: "Sampled readings above, traced time below, one axis. In the ledger rows area is time: at any zoom, ink of an owner is the time it held.", Blocks: []render.Block{sampleTimeline()}},
 		{ID: "ledger", Title: "Ledger", Lead: "Every nanosecond of every GPU has one owner. 120 steps, mean of a step, in ms. Each row sums to 422.1 ms, and 120 steps to the window of 50.6 s.", Blocks: sampleLedger()},
 		{ID: "checklist", Title: "Checklist", Count: "7", Lead: "70 checks in the order in which they are asked. Unknown is not pass: nobody looked, and the capture plan says how.", Blocks: []render.Block{sampleChecklist()}},
-		{ID: "ranks", Title: "Ranks", Lead: "One host.", Blocks: []render.Block{render.Prose{Text: "Rank 5 was last to arrive in 119 of 120 steps."}}},
+		{ID: "ranks", Title: "Ranks", Lead: "One host.", Blocks: []render.Block{render.Prose{Text: "Rank 5 was last to arrive in 119 of 120 steps."}, sampleMatrix()}},
 		{ID: "kernels", Title: "Kernels", Lead: "What the busy 273 ms of a step were made of, mean of 8 GPUs.", Blocks: []render.Block{kernels}},
 		{ID: "hardware", Title: "Hardware", Lead: "Dots are instants, dashes are averages over the time they cover.", Blocks: []render.Block{hardwareLanes()}},
 		{ID: "plan", Title: "Capture plan", Count: "2", Lead: "Two commands answer 26 of the 31 unknown checks.", Blocks: []render.Block{render.Commands{Items: []render.CommandItem{
@@ -430,3 +430,30 @@ func hostile() []render.Section {
 }
 
 var sampleMeta = Meta{Title: "pretrain-1.3b, step time up since Tuesday", Version: "test", Footer: "gpureport test. Every number rests on the rows it names."}
+
+func sampleMatrix() render.Matrix {
+	m := render.Matrix{ID: "topology", Title: "How the cards are joined", Legend: []string{"NV#: that many NVLinks", "SYS: between NUMA nodes"}}
+	for i := range 10 {
+		name := fmt.Sprintf("GPU%d", i)
+		if i > 7 {
+			name = fmt.Sprintf("NIC%d", i-8)
+		}
+		m.Parts = append(m.Parts, name)
+	}
+	for i := range m.Parts {
+		var row []render.MatrixCell
+		for j := range m.Parts {
+			c := render.MatrixCell{Text: "NV18", Level: 1}
+			switch {
+			case i == j:
+				c = render.MatrixCell{Text: "X"}
+			case i > 7 || j > 7:
+				level := 2 + (i+j)%5
+				c = render.MatrixCell{Text: []string{"PIX", "PXB", "PHB", "NODE", "SYS"}[level-2], Level: level}
+			}
+			row = append(row, c)
+		}
+		m.Cells = append(m.Cells, row)
+	}
+	return m
+}
