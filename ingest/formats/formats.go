@@ -9,6 +9,7 @@ import (
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/nsysstats"
+	"gpureport/ingest/promtext"
 	"gpureport/ingest/smiq"
 	"gpureport/ingest/smiquery"
 	"gpureport/ingest/torchprof"
@@ -49,7 +50,7 @@ var List = []ingest.Format{
 	smiDaemon,
 	smiCapture,
 	smiNoHeader,
-	prometheus,
+	promtext.Format,
 	kernlog.Format,
 	rocmSMI,
 	packed,

@@ -176,14 +176,6 @@ var (
 		}
 		return true
 	})
-	prometheus = unread("prometheus", "a Prometheus text of a GPU exporter", recordQuery, func(h ingest.Head) bool {
-		for _, line := range firstLines(h.Text, 20) {
-			if promLine.MatchString(line) {
-				return true
-			}
-		}
-		return false
-	})
 	packed = unread("packed", "an archive that is not opened here", "unpack it (xz -dk, 7z x, unrar x, lz4 -d) and give the folder", func(h ingest.Head) bool {
 		for _, magic := range []string{"\xfd7zXZ\x00", "7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07", "\x04\x22\x4d\x18"} {
 			if bytes.HasPrefix(h.Raw, []byte(magic)) {
@@ -201,7 +193,6 @@ var (
 	headless   = regexp.MustCompile(`^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}(, .*)?|\d+, .*(%|MiB|W|MHz|GPU-[0-9a-f]|P\d).*|\d+(\.\d+)? (%|MiB|W|MHz)(, .*)?)$`)
 	bareNumber = regexp.MustCompile(`^-?\d+([.,]\d+)?( ?[%WC]|, *-?\d+(\.\d+)?)*$`)
 	dmonRow    = regexp.MustCompile(`^(\d{8}[ ,]+)?(\d\d:\d\d:\d\d[ ,]+)?\d{1,2}([ ,]+(\d+|-)){8,}[ ,]*$`)
-	promLine   = regexp.MustCompile(`^(# (HELP|TYPE) (DCGM_FI_|nvidia_smi_|nvidia_gpu_|gpu_)|DCGM_FI_[A-Z_]+ ?\{|nvidia_smi_[a-z_]+\{)`)
 )
 
 func isSQLite(h ingest.Head) bool { return bytes.HasPrefix(h.Raw, []byte("SQLite format 3\x00")) }
