@@ -23,6 +23,7 @@ var Catalogue = []*Deriver{
 	Pauses,
 	// The host, stages data and hw.
 	HostLoad,
+	SystemView,
 	CoSignals,
 	// Stage hw.
 	Throttle,

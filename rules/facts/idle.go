@@ -24,7 +24,7 @@ var (
 		"of the interval between them if --set save_every states it, else of the analysed window.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	gpuEvalLog = &Decl{ID: "gpu.eval_log_frac", Doc: "Share of the GPU's time that validation and logging took, the pauses and the work on the GPU inside them: " +
 		"of the interval between them if --set eval_every and log_every state it, else of the analysed window.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
-	rankAllocCalls = &Decl{ID: "rank.alloc_calls_per_step_count", Doc: "Allocator calls (cudaMalloc, cudaFree and their kin) per step after the first analysed step.",
+	rankAllocCalls = &Decl{ID: "rank.alloc_calls_per_step_count", Doc: "Allocator calls (cudaMalloc, cudaFree and their kin), or allocations and releases that the profiler saw, per step after the first analysed step.",
 		Unit: unit.Count, Per: Rank, Max: 1e9, Capture: "C4"}
 	rankSyncCalls = &Decl{ID: "rank.sync_calls_per_step_count", Doc: "Blocking calls per analysed step.", Unit: unit.Count, Per: Rank, Max: 1e9, Capture: "C4"}
 	rankSyncIn    = &Decl{ID: "rank.sync_frac", Doc: "Host time inside blocking calls, out of the analysed window; most of it may be plain waiting for GPU work.",
@@ -183,7 +183,8 @@ func (p *Pass) hostCallsOf(sub int, r *timeline.Reduced) {
 		p.Miss(rankAllocCalls, sub, "only one step was analysed, and allocation is normal in the first")
 		return
 	}
-	p.Set(rankAllocCalls, sub, Value{Num: float64(r.Rank.AllocCalls) / (n - 1), Cover: 1, Conf: timeline.Measured, Refs: callRefs(r, "cudaMalloc", "cudaFree")})
+	calls := max(r.Rank.AllocCalls, r.Rank.MemoryAllocs+r.Rank.MemoryFrees) // a trace may hold either
+	p.Set(rankAllocCalls, sub, Value{Num: float64(calls) / (n - 1), Cover: 1, Conf: timeline.Measured, Refs: callRefs(r, "cudaMalloc", "cudaFree")})
 }
 
 // callRefs gives the first rows of the named host calls.

@@ -70,7 +70,7 @@ var gpuOwner = func() (out [timeline.NOwners]*Decl) {
 		timeline.HostSync:        "idle because a blocking call had drained the queue",
 		timeline.HostPython:      "idle while the launching thread had no operator and no API call",
 		timeline.HostCPUOp:       "idle under a stretch of at least 100 us inside one CPU operator",
-		timeline.HostDescheduled: "idle while the launching thread was off the CPU",
+		timeline.HostDescheduled: "idle while the launching thread was off the CPU with nothing to wait for",
 		timeline.HostAllocator:   "idle in memory allocation or release calls",
 		timeline.HostCompile:     "idle in compilation, module loading or algorithm trials",
 		timeline.CopyH2D:         "with nothing but a host-to-device copy running, or the host staging one",
@@ -89,6 +89,7 @@ var gpuOwner = func() (out [timeline.NOwners]*Decl) {
 		out[o] = &Decl{ID: ownerFact(timeline.Owner(o)), Doc: "Share of the GPU's analysed window " + doc[o] + ".",
 			Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	}
+	out[timeline.HostDescheduled].Capture = "C5"
 	return out
 }()
 
@@ -117,7 +118,8 @@ var (
 
 // LedgerShares asks who held each GPU's time: the owners of its ledger over its window, and the step and host times of its rank.
 // Peer-wait and transfer are inferred where a collective was split from one rank alone. Misses say that there is no trace, no step,
-// no host time, or, for Python and CPU operators, that no operators were recorded.
+// no host time, or, for Python and CPU operators, that no operators were recorded. Python is inferred
+// unless context switches or CPU samples show that the thread ran.
 var LedgerShares = &Deriver{
 	Name: "ledger-shares",
 	Gives: append(append([]*Decl{}, gpuOwner[:]...), gpuBusy, gpuWindow, gpuMissingEvents, gpuValidation, gpuCheckpoint,
@@ -148,7 +150,14 @@ func (p *Pass) ledgerOf(sub int, l *timeline.GPULedger, r *timeline.Reduced) {
 			p.Miss(gpuOwner[o], sub, noOperators)
 			continue
 		}
+		if owner == timeline.HostDescheduled && !r.Rank.Switches {
+			p.Miss(gpuOwner[o], sub, noSwitches)
+			continue
+		}
 		v := Value{Num: float64(l.Owners[o]) / w, Cover: 1, Refs: refs[o], NRefs: n[o], Conf: timeline.Measured}
+		if owner == timeline.HostPython && 2*unseenPython(l) > l.Owners[o] {
+			v.Conf = timeline.Inferred
+		}
 		if owner == timeline.CommPeerWait || owner == timeline.CommTransfer {
 			v.Conf = splitConfidence(r)
 		}
@@ -162,6 +171,11 @@ func (p *Pass) ledgerOf(sub int, l *timeline.GPULedger, r *timeline.Reduced) {
 }
 
 func measured(x float64) Value { return Value{Num: x, Cover: 1, Conf: timeline.Measured} }
+
+// unseenPython is the time of host.python in which nothing shows that the thread ran or waited for one that did.
+func unseenPython(l *timeline.GPULedger) int64 {
+	return subNS(l, timeline.HostPython, timeline.SubNone)
+}
 
 func subNS(l *timeline.GPULedger, o timeline.Owner, s timeline.Sub) int64 {
 	for _, x := range l.Subs[o] {
