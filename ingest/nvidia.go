@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,3 +83,25 @@ func ParseCTime(s string) (timeline.Time, bool) {
 
 // ComputeOnly tells a process that only computes by the type that the tools print: C, or M+C of MPS. Desktop programs are G or C+G.
 func ComputeOnly(kind string) bool { return kind == "C" || kind == "M+C" || kind == "M" }
+
+// ParseQueryStamp reads the timestamp column of the query tools, 2026/07/14 08:12:53.123: local time, zone not stated.
+func ParseQueryStamp(s string) (timeline.Time, bool) {
+	t, err := time.Parse("2006/01/02 15:04:05.999999999", strings.TrimSpace(s))
+	if err != nil || t.Year() < 1990 || t.Year() > 2200 {
+		return 0, false
+	}
+	return timeline.Time(t.UnixNano()), true
+}
+
+// Period is the distance of the samples of a log that states no times, by --set period; a second if the user does not say it.
+func (o *Options) Period() (timeline.Time, error) {
+	p, ok := o.Set["period"]
+	if !ok {
+		return 1e9, nil
+	}
+	d, err := strconv.ParseFloat(p, 64)
+	if err != nil || !(d > 0 && d < 1e6) {
+		return 0, fmt.Errorf("--set period=%s: not a number of seconds: say --set period=1", p)
+	}
+	return timeline.Time(d * 1e9), nil
+}

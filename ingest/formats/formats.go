@@ -9,9 +9,15 @@ import (
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/nsysstats"
+	"gpureport/ingest/pmon"
 	"gpureport/ingest/promtext"
+	"gpureport/ingest/smiapps"
+	"gpureport/ingest/smilist"
+	"gpureport/ingest/sminvlink"
 	"gpureport/ingest/smiq"
 	"gpureport/ingest/smiquery"
+	"gpureport/ingest/smitable"
+	"gpureport/ingest/smitopo"
 	"gpureport/ingest/torchprof"
 )
 
@@ -35,17 +41,17 @@ var List = []ingest.Format{
 	tensorflowTrace,
 	record,
 	ownReport,
-	pmon,
+	pmon.Format,
 	otherDmon,
 	dcgm.Format,
 	dcgmReport,
-	smiApps,
+	smiapps.Format,
 	smiq.Format,
 	smiq.XML,
-	smiTable,
-	smiTopo,
-	smiNvlink,
-	smiList,
+	smitable.Format,
+	smitopo.Format,
+	sminvlink.Format,
+	smilist.Format,
 	smiStats,
 	smiDaemon,
 	smiCapture,

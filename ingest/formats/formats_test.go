@@ -120,7 +120,8 @@ func TestReadRealLogs(t *testing.T) {
 		if src.SHA256 == "" || src.Bytes == 0 {
 			t.Errorf("%s: hash %q, %d bytes", src.Path, src.SHA256, src.Bytes)
 		}
-		if read := f.Format != nil && f.Format.Read != nil; read != src.Used {
+		windows := src.Path == "windows-rtx-2080-super__591.86__capabilities.txt" // topo has no -m there
+		if read := f.Format != nil && f.Format.Read != nil && !windows; read != src.Used {
 			t.Errorf("%s (%s): used %v", src.Path, src.Format, src.Used)
 		}
 		for _, d := range []string{"dmon", "query-gpu", "derived-odd", "odd", "kineto-synthetic", "kineto-multirank/dlrm8", "topo"} {

@@ -97,50 +97,9 @@ var (
 
 // What other commands of the NVIDIA tools print.
 var (
-	pmon = unread("pmon", "nvidia-smi pmon: processes", recordDmon, func(h ingest.Head) bool {
-		cols, ok := dmonHeader(h)
-		return ok && contains(cols, "pid") && contains(cols, "type")
-	})
 	otherDmon = unread("other-dmon", "a dmon look-alike of another vendor", recordTrace, func(h ingest.Head) bool {
 		cols, ok := dmonHeader(h)
 		return ok && !contains(cols, "pid") && (contains(cols, "ppu") || contains(cols, "jpu"))
-	})
-	smiApps = unread("smi-apps", "a nvidia-smi query of processes, retired pages or remapped rows", recordQuery, func(h ingest.Head) bool {
-		for _, line := range firstLines(h.Text, 3) {
-			if appsHeader.MatchString(line) {
-				return true
-			}
-		}
-		return false
-	})
-	smiTable = unread("smi-table", "the table that nvidia-smi prints", recordQuery, func(h ingest.Head) bool {
-		frame := false
-		for _, line := range firstLines(h.Text, 6) {
-			frame = frame || strings.HasPrefix(line, "+--")
-			if frame && strings.HasPrefix(line, "| NVIDIA-SMI") {
-				return true
-			}
-		}
-		return false
-	})
-	smiTopo = unread("topo", "nvidia-smi topo", recordTrace, func(h ingest.Head) bool {
-		line, rest, _ := bytes.Cut(h.Text, []byte("\n"))
-		cells := strings.Fields(string(line))
-		if len(cells) > 0 && cells[0] == "GPU0" && (line[0] == ' ' || line[0] == '\t') {
-			return bytes.HasPrefix(bytes.TrimSpace(rest), []byte("GPU0"))
-		}
-		return strings.HasPrefix(string(line), "ERROR: Option -m is missing its value") // topo -m on Windows
-	})
-	smiNvlink = unread("nvlink", "nvidia-smi nvlink", recordTrace, func(h ingest.Head) bool {
-		lines := firstLines(h.Text, 3)
-		if len(lines) < 2 || !gpuLine.MatchString(lines[0]) {
-			return false
-		}
-		return strings.HasPrefix(lines[1], "Link ") || strings.Contains(lines[1], "Nvlink") || strings.Contains(lines[1], "NVLINK")
-	})
-	smiList = unread("smi-list", "nvidia-smi -L", recordQuery, func(h ingest.Head) bool {
-		lines := firstLines(h.Text, 2)
-		return len(lines) > 0 && gpuLine.MatchString(lines[0]) && (len(lines) == 1 || gpuLine.MatchString(lines[1]) || strings.HasPrefix(lines[1], "MIG "))
 	})
 	smiStats = unread("smi-stats", "nvidia-smi stats", recordQuery, func(h ingest.Head) bool {
 		lines := firstLines(h.Text, 3)
@@ -187,9 +146,7 @@ var (
 )
 
 var (
-	gpuLine    = regexp.MustCompile(`^GPU \d+: .*\(UUID: (GPU|MIG)-`)
 	statsRow   = regexp.MustCompile(`^\d+, *[A-Za-z]+, *\d{16}, *[\d.]+$`)
-	appsHeader = regexp.MustCompile(`^(timestamp|gpu_name|gpu_bus_id|gpu_uuid|gpu_serial|pid|process_name|vgpu_instance|remapped_rows\.[a-z.]+|retired_pages\.[a-z]+)?,? ?.*\b(pid, |process_name|used_gpu_memory|retired_pages\.(address|cause)|^gpu_uuid, remapped_rows)`)
 	headless   = regexp.MustCompile(`^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}(, .*)?|\d+, .*(%|MiB|W|MHz|GPU-[0-9a-f]|P\d).*|\d+(\.\d+)? (%|MiB|W|MHz)(, .*)?)$`)
 	bareNumber = regexp.MustCompile(`^-?\d+([.,]\d+)?( ?[%WC]|, *-?\d+(\.\d+)?)*$`)
 	dmonRow    = regexp.MustCompile(`^(\d{8}[ ,]+)?(\d\d:\d\d:\d\d[ ,]+)?\d{1,2}([ ,]+(\d+|-)){8,}[ ,]*$`)

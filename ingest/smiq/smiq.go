@@ -94,7 +94,9 @@ type block struct {
 	failed      bool
 	inProcesses bool
 	noProcess   bool // the report says None
-	processes   int
+	processes   int  // that only compute
+	listed      int  // of any type
+	busy        bool // the GPU is in use
 	processRow  uint64
 	p           proc
 }
@@ -144,14 +146,11 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder, parse func
 		return err
 	}
 	defer f.Close()
-	r := &reader{in: in, b: b, src: in.Source, period: 1e9, gpus: map[string]*gpu{}, hosts: map[string]*host{}}
-	if p, ok := in.Opt.Set["period"]; ok {
-		d, err := strconv.ParseFloat(p, 64)
-		if err != nil || !(d > 0 && d < 1e6) {
-			return fmt.Errorf("--set period=%s: not a number of seconds: say --set period=1", p)
-		}
-		r.period = timeline.Time(d * 1e9)
+	period, err := in.Opt.Period()
+	if err != nil {
+		return err
 	}
+	r := &reader{in: in, b: b, src: in.Source, period: period, gpus: map[string]*gpu{}, hosts: map[string]*host{}}
 	l := ingest.NewLines(f)
 	if err := parse(ctx, r, l); err != nil {
 		return err
@@ -399,6 +398,9 @@ func (r *reader) number(h *host, f *field, value string, row uint64) {
 	case len(f.metrics) == 0:
 	case f.metrics[0].Name == timeline.SMBusy.Name:
 		b.g.util, r.util = true, true
+		b.busy = b.busy || v > 0
+	case f.metrics[0].Name == timeline.MemUsed.Name:
+		b.busy = b.busy || v > 1<<30
 	case f.metrics[0].Name == timeline.MemTotal.Name:
 		r.b.TL.Devices[b.g.dev].Memory = int64(v)
 	}
@@ -564,6 +566,7 @@ func (r *reader) endProcess(h *host) {
 	if !p.known || p.pid <= 0 {
 		return
 	}
+	b.listed++
 	if ingest.ComputeOnly(p.kind) {
 		b.processes++
 	}
@@ -618,8 +621,12 @@ func (r *reader) endProcesses(h *host) {
 		return
 	}
 	r.endProcess(h)
-	r.reading(h, timeline.GPUProcesses, float64(b.processes), b.processRow)
-	b.inProcesses, b.processes = false, 0
+	if b.listed == 0 && b.busy {
+		r.in.Report("smiq/hidden-processes", timeline.Info, b.processRow, "%s is in use and no process is listed: a container hides them", b.g.shown)
+	} else {
+		r.reading(h, timeline.GPUProcesses, float64(b.processes), b.processRow)
+	}
+	b.inProcesses, b.processes, b.listed = false, 0, 0
 }
 
 // sentence keeps what the tool says in place of data.

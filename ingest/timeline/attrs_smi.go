@@ -45,3 +45,9 @@ const (
 	AttrNVLinkWhy     = "nvlink_state"             // the tool's sentence where it shows no links
 	AttrNVLinkTotal   = "nvlink_total_bytes_per_s" // of all links that are up, one direction
 )
+
+// AttrP2P of a GPU: whether it may reach the memory of each GPU, by index, in the maker's words: "X OK NS".
+const AttrP2P = "p2p_access"
+
+// AttrNameBegins is how the name of a product begins that the tool cut: "NVIDIA GeForce RTX 4080" may be a SUPER.
+const AttrNameBegins = "name_begins"

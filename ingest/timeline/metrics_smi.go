@@ -6,7 +6,7 @@ import (
 	"gpureport/ingest/unit"
 )
 
-// The metrics of a GPU that only the reports of nvidia-smi -q give.
+// The metrics of a GPU that only nvidia-smi's reports of -q, nvlink and pmon give.
 var (
 	PowerInstant   = Metric{"power_instant_w", unit.Watt, Instant, 0}
 	PowerMem       = Metric{"power_mem_w", unit.Watt, WindowBefore, time.Second} // of the memory alone
@@ -21,4 +21,9 @@ var (
 	ECCAggSRAMUnc  = Metric{"ecc_aggregate_sram_uncorrected_count", unit.Count, RunningTotal, 0}
 	ECCAggDRAMCorr = Metric{"ecc_aggregate_dram_corrected_count", unit.Count, RunningTotal, 0}
 	ECCAggDRAMUnc  = Metric{"ecc_aggregate_dram_uncorrected_count", unit.Count, RunningTotal, 0}
+	NVLinkRxBytes  = Metric{"nvlink_rx_bytes", unit.Byte, RunningTotal, 0} // of all links
+	NVLinkTxBytes  = Metric{"nvlink_tx_bytes", unit.Byte, RunningTotal, 0}
+
+	ProcJpgBusy = Metric{"proc_jpg_busy_frac", unit.Frac, WindowBefore, time.Second}
+	ProcOfaBusy = Metric{"proc_ofa_busy_frac", unit.Frac, WindowBefore, time.Second}
 )
