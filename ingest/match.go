@@ -43,12 +43,6 @@ func (m *Matching) Unclaimed() []Card {
 	return m.Cards[i:]
 }
 
-// Aside is a capture of a rank that was recorded at the same time as the one that is analysed.
-type Aside struct {
-	Of  int // the trace that is analysed
-	Red *timeline.Reduced
-}
-
 // Match finds which devices of the logs in base are the GPUs of the traces. Clocks must have been placed, for activity is compared. It
 // writes Device.How on both sides, and completes a trace's device by what the logs know of it unless the match is only a convention.
 // Readings that lie in a trace's own file, or in that of an aside of it, are those of its GPU. What cannot be told becomes a problem of base.
@@ -85,7 +79,7 @@ func (m *matcher) look() {
 	b := m.base
 	m.knows = make([]knowledge, len(b.Devices))
 	note := func(t timeline.TrackID, k knowledge) {
-		if d := b.Tracks[t].Device; d >= 0 {
+		if d := b.Tracks[t].Device; d >= 0 && b.Sources[b.Tracks[t].Source].Used { // that of another run is not spoken of
 			m.knows[d] |= k
 		}
 	}

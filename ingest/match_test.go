@@ -319,3 +319,17 @@ func TestGroupByWhatIsKnown(t *testing.T) {
 		t.Errorf("%+v", m.Cards)
 	}
 }
+
+// Two logs of one kind at one time are of two hosts, whatever their folder: their GPUs of one number are two.
+func TestMatchLogsAlone(t *testing.T) {
+	base := &timeline.Timeline{}
+	q := logSource(base, "b.csv", t0, 90, 0, time.Second, flat, 1, 0)
+	logSource(base, "c.log", t0, 90, 0, time.Second, flat, 1)
+	logSource(base, "d.log", t0, 90, 0, time.Second, flat, 1)
+	base.Sources[q].Format = "smiquery"
+	base.Devices[0].UUID, base.Devices[1].UUID = "GPU-1", "GPU-0"
+	u := Match(base, nil).Unclaimed()
+	if len(u) != 3 || u[0].Devices[0] != 1 || len(u[1].Devices) != 1 || u[1].Devices[0] != 3 || len(u[2].Devices) != 2 {
+		t.Errorf("%+v", u)
+	}
+}

@@ -288,15 +288,13 @@ func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Inp
 	}
 	j.set.Settle(base)
 	met := ledger.Meet(reds, j.tables, j.lopt)
-	ingest.Place(base, met.Ranks, j.opt)
-	for _, path := range met.Ignored {
-		for i := range base.Sources {
-			if base.Sources[i].Path == path {
-				base.Sources[i].Used = false
-				base.Sources[i].Note = "another run: only the run with most ranks, then most steps, is analysed"
-			}
-		}
+	var asides []ingest.Aside
+	for _, a := range met.Asides {
+		asides = append(asides, ingest.Aside(a))
 	}
+	ingest.PlaceAsides(base, met.Ranks, asides)
+	ingest.Place(base, met.Ranks, j.opt)
+	setAside(base, met)
 	for _, r := range met.Ranks {
 		for i := range base.Sources {
 			if s := &base.Sources[i]; s.Path == r.Path && len(s.Coverage) == 0 && !r.Recorded.Empty() {
@@ -308,12 +306,33 @@ func (j *job) read(ctx context.Context, from, to string, p progress) (*facts.Inp
 	if !j.lopt.Window.Empty() {
 		w = j.lopt.Window
 	}
-	cards := ingest.Match(base, met.Ranks)
+	cards := ingest.Match(base, met.Ranks, asides...)
 	in := &facts.Input{Job: met, Base: base, Window: w, Tables: j.tables, Set: j.opt.Set, Logs: map[string][]timeline.DeviceID{}}
 	for _, g := range met.GPUs {
 		in.Logs[g.ID] = cards.Of(g.Rank, g.GPU)
 	}
+	for i, c := range cards.Unclaimed() {
+		in.Logs[fmt.Sprintf("gpu%d", len(met.GPUs)+i)] = c.Devices
+	}
 	return in, wallKnown(base, met), nil
+}
+
+// setAside notes on the inputs which of them are not analysed, and why.
+func setAside(base *timeline.Timeline, met *ledger.Job) {
+	of := map[string]string{}
+	for _, a := range met.Asides {
+		of[a.Red.Path] = met.Ranks[a.Of].Path
+	}
+	for i := range base.Sources {
+		s := &base.Sources[i]
+		if slices.Contains(met.Ignored, s.Path) {
+			s.Used = false
+			s.Note = "another run: only the run with most ranks, then most steps, is analysed"
+		}
+		if other, ok := of[s.Path]; ok {
+			s.Note = "a second capture of a process that " + other + " shows too: the time ledger is that one's, and this one's readings are used"
+		}
+	}
 }
 
 // reduce reads the traces, as many at a time as there are CPUs, and keeps only what outlives their spans: the reductions of all, and
@@ -384,7 +403,7 @@ func windowOf(base *timeline.Timeline, job *ledger.Job) timeline.Interval {
 	for i := range base.Series {
 		s := &base.Series[i]
 		src := &base.Sources[base.Tracks[s.Track].Source]
-		if len(s.At) == 0 || (len(job.Ranks) > 0 && base.Clocks[src.Clock].How == timeline.Unplaced) {
+		if len(s.At) == 0 || !src.Used || (len(job.Ranks) > 0 && base.Clocks[src.Clock].How == timeline.Unplaced) {
 			continue
 		}
 		iv := timeline.Interval{Start: s.At[0], End: s.At[len(s.At)-1] + 1}

@@ -260,28 +260,10 @@ type peerClock struct {
 	clock float64
 }
 
-// peerClocks gives the clocks of all logged cards, those that are no GPU of the report included.
+// peerClocks gives the clocks of all cards, those that no trace drives included.
 func (p *Pass) peerClocks() (out []peerClock) {
-	var cards []Card
-	taken := map[timeline.DeviceID]bool{}
 	for _, c := range Cards(p.Input) {
-		cards = append(cards, c)
-		for _, d := range c.Devices {
-			taken[d] = true
-		}
-	}
-	for _, devs := range sameCards(p.Base) {
-		free := true
-		for _, d := range devs {
-			free = free && !taken[d]
-		}
-		if free {
-			cards = append(cards, loggedCard(p.Base, devs))
-		}
-	}
-	for i := range cards {
-		c := &cards[i]
-		if f, ok := p.clockUnderLoad(c); ok {
+		if f, ok := p.clockUnderLoad(&c); ok {
 			out = append(out, peerClock{c.Name, c.Devices, median(f)})
 		}
 	}
@@ -347,7 +329,7 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 		}
 	}
 	peer, peerOK := ref(gpuPeers, median(others), "no other GPU of its model was logged under load")
-	if !peerOK && len(p.Facts.Of(GPU)) == 1 && len(sameCards(p.Base)) == 1 { // nothing will ever be there to compare with
+	if !peerOK && len(p.Facts.Of(GPU)) == 1 { // nothing will ever be there to compare with
 		p.Set(gpuPeers, sub, p.sampled(s, 1))
 	}
 	specHz, specWhy := p.specClock(c)

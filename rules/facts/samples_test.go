@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -60,21 +61,26 @@ func TestWindowCutsReadings(t *testing.T) {
 	b.derive(t).num("gpu0", gpuUtil, 0.5)
 }
 
+// GPUs that only a log knows come after those of the traces, and a trace's GPU is none of them.
 func TestCardsOfLogs(t *testing.T) {
 	b := newBench()
+	b.rank(0, "n1", steps(1, 0.1, func(int) owned { return nil }))
 	query := b.source("b.csv", "smiquery", timeline.Stated)
-	dmon := b.source("c.log", "dmon", timeline.Stated)
-	dmon2 := b.source("d.log", "dmon", timeline.Stated)
-	one := b.deviceOf(query, 1, "A", "GPU-1")
-	two := b.deviceOf(dmon, 1, "", "")
-	three := b.deviceOf(dmon2, 1, "", "") // the same metric at the same time: another host
-	zero := b.deviceOf(query, 0, "A", "GPU-0")
-	for _, d := range []timeline.DeviceID{one, two, three, zero} {
+	b.in.Base.Sources[query].Host = "n2"
+	b.in.Logs = map[string][]timeline.DeviceID{}
+	for i := range 11 {
+		d := b.deviceOf(query, i, "A", fmt.Sprintf("GPU-%d", i))
 		b.series(d, timeline.SMBusy, 1, flat(5, 0.5)...)
+		b.in.Logs[fmt.Sprintf("gpu%d", i)] = []timeline.DeviceID{d}
 	}
 	cards := Cards(b.in)
-	if len(cards) != 3 || cards[0].UUID != "GPU-0" || cards[1].UUID != "" || len(cards[1].Devices) != 1 || len(cards[2].Devices) != 2 || cards[2].ID != "gpu2" {
+	if len(cards) != 11 || cards[0].Trace != 0 || cards[0].Host != "n1" || len(cards[0].Devices) != 1 || cards[1].Trace != -1 || cards[1].UUID != "GPU-1" || cards[1].Host != "n2" ||
+		cards[1].Rank != -1 || cards[10].ID != "gpu10" || cards[10].Index != 10 {
 		t.Errorf("cards %+v", cards)
+	}
+	subs := Subjects(b.in)
+	if s := subs[len(subs)-1]; s.ID != "gpu10" || s.Rank != -1 || subs[s.Up].ID != "n2" {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"gpureport/ingest/timeline"
 )
 
-// Card is one GPU of the report: one that a trace drove, or, where there is no trace, one that the logs speak of.
+// Card is one GPU of the report: one that a trace drove, or one that only logs speak of.
 type Card struct {
 	ID      string // gpu0, gpu1, ... in report order
 	Host    string // "" unknown
@@ -20,10 +20,12 @@ type Card struct {
 	Devices []timeline.DeviceID
 }
 
-// Cards lists the GPUs of the report in its order: those of the traces; without any, those of the logs by host and index.
+// Cards lists the GPUs of the report in its order: those of the traces, then those that only logs know, by the number of their id. Where
+// Input.Logs is nil nobody has matched devices: then each that has readings is a GPU, if no trace has any.
 func Cards(in *Input) []Card {
 	var out []Card
-	if in.Job != nil && len(in.Job.GPUs) > 0 {
+	traced := map[string]bool{}
+	if in.Job != nil {
 		for i, g := range in.Job.GPUs {
 			r := in.Job.Ranks[g.Rank]
 			dev := r.GPUs[g.GPU].Device
@@ -32,43 +34,37 @@ func Cards(in *Input) []Card {
 			if c.Index < 0 {
 				c.Index = dev.Ordinal
 			}
+			traced[g.ID] = true
 			out = append(out, c)
 		}
-		return out
 	}
-	if len(in.Logs) > 0 {
-		ids := make([]string, 0, len(in.Logs))
-		for id := range in.Logs {
+	var ids []string
+	for id := range in.Logs {
+		if !traced[id] {
 			ids = append(ids, id)
 		}
-		sort.Slice(ids, func(i, j int) bool {
-			if len(ids[i]) != len(ids[j]) {
-				return len(ids[i]) < len(ids[j]) // gpu9 before gpu10
-			}
-			return ids[i] < ids[j]
-		})
-		for _, id := range ids {
-			c := loggedCard(in.Base, in.Logs[id])
-			c.ID = id
-			out = append(out, c)
-		}
-		return out
 	}
-	for _, devs := range sameCards(in.Base) {
-		out = append(out, loggedCard(in.Base, devs))
-	}
-	sort.SliceStable(out, func(i, j int) bool {
-		a, b := &out[i], &out[j]
-		if a.Host != b.Host {
-			return a.Host < b.Host
+	sort.Slice(ids, func(i, j int) bool {
+		if len(ids[i]) != len(ids[j]) {
+			return len(ids[i]) < len(ids[j]) // gpu9 before gpu10
 		}
-		if a.Index != b.Index {
-			return a.Index < b.Index
-		}
-		return a.UUID < b.UUID
+		return ids[i] < ids[j]
 	})
-	for i := range out {
-		out[i].ID = fmt.Sprintf("gpu%d", i)
+	for _, id := range ids {
+		c := loggedCard(in.Base, in.Logs[id])
+		c.ID = id
+		out = append(out, c)
+	}
+	if in.Logs == nil && len(out) == 0 {
+		seen := map[timeline.DeviceID]bool{}
+		for i := range in.Base.Series {
+			if d := in.Base.Tracks[in.Base.Series[i].Track].Device; d >= 0 && !seen[d] {
+				seen[d] = true
+				c := loggedCard(in.Base, []timeline.DeviceID{d})
+				c.ID = fmt.Sprintf("gpu%d", len(out))
+				out = append(out, c)
+			}
+		}
 	}
 	return out
 }
@@ -86,76 +82,14 @@ func loggedCard(tl *timeline.Timeline, devs []timeline.DeviceID) Card {
 		if c.UUID == "" {
 			c.UUID = d.UUID
 		}
+		if c.Host == "" && d.Source >= 0 && int(d.Source) < len(tl.Sources) {
+			c.Host = tl.Sources[d.Source].Host
+		}
 		if c.Host == "" && d.Proc >= 0 && d.Proc < len(tl.Procs) {
 			c.Host = tl.Procs[d.Proc].Host
 		}
 	}
 	return c
-}
-
-// sameCards groups the logged devices that have readings: by UUID, by bus, else by index across sources. Two that claim one index
-// but give the same metric of the same format at the same time are two cards on two hosts.
-func sameCards(tl *timeline.Timeline) [][]timeline.DeviceID {
-	type metricSpan struct {
-		name, format string
-		iv           timeline.Interval
-	}
-	read := map[timeline.DeviceID][]metricSpan{}
-	for i := range tl.Series {
-		s := &tl.Series[i]
-		tr := tl.Tracks[s.Track]
-		if tr.Kind != timeline.TrackGPU || tr.Device < 0 || len(s.At) == 0 {
-			continue
-		}
-		read[tr.Device] = append(read[tr.Device],
-			metricSpan{s.Metric.Name, tl.Sources[tr.Source].Format, timeline.Interval{Start: s.At[0], End: s.At[len(s.At)-1]}})
-	}
-	for i := range tl.Marks.At {
-		tr := tl.Tracks[tl.Marks.Track[i]]
-		if tr.Kind == timeline.TrackGPU && tr.Device >= 0 && read[tr.Device] == nil {
-			read[tr.Device] = []metricSpan{{name: "mark", iv: timeline.Interval{Start: tl.Marks.At[i], End: tl.Marks.At[i]}}}
-		}
-	}
-	clash := func(a, b timeline.DeviceID) bool {
-		for _, x := range read[a] {
-			for _, y := range read[b] {
-				if x.name == y.name && x.format == y.format && x.iv.Start <= y.iv.End && y.iv.Start <= x.iv.End {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	same := func(a, b timeline.DeviceID) bool {
-		x, y := &tl.Devices[a], &tl.Devices[b]
-		if x.UUID != "" && y.UUID != "" {
-			return x.UUID == y.UUID
-		}
-		if x.Bus != "" && y.Bus != "" && x.Bus != y.Bus {
-			return false
-		}
-		return x.Index >= 0 && x.Index == y.Index && x.Source != y.Source && !clash(a, b)
-	}
-	var groups [][]timeline.DeviceID
-next:
-	for i := range tl.Devices {
-		id := timeline.DeviceID(i)
-		if read[id] == nil {
-			continue
-		}
-		for g := range groups {
-			all := true
-			for _, other := range groups[g] {
-				all = all && same(id, other)
-			}
-			if all {
-				groups[g] = append(groups[g], id)
-				continue next
-			}
-		}
-		groups = append(groups, []timeline.DeviceID{id})
-	}
-	return groups
 }
 
 // Subjects lists what facts speak about: the run, hosts by name, ranks in the order of Job.Ranks, GPUs in the order of Cards.

@@ -22,6 +22,7 @@ type Job struct {
 	Missing  []int    // ranks of the world whose trace is not here
 	Waits    []Wait   // by DurNS, longest first
 	Culprits []Culprit
+	Asides   []Aside  // other captures of these ranks at the same time, by rank, then path
 	Ignored  []string // paths of other runs in the same input that are not analysed
 	Problems []timeline.Problem
 }
@@ -31,6 +32,12 @@ type GPURef struct {
 	ID   string // gpu0, gpu1, ...
 	Rank int    // position in Job.Ranks, not the rank's number
 	GPU  int    // position in Reduced.GPUs
+}
+
+// Aside is a second capture of a rank, recorded at the same time by another profiler. Its ledger is not analysed.
+type Aside struct {
+	Of  int // position in Job.Ranks
+	Red *timeline.Reduced
 }
 
 // Wait is what peers waited for one late rank, by what that rank was doing. Sums over all waiting GPUs.

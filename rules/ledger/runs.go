@@ -1,23 +1,30 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"gpureport/ingest/timeline"
 )
 
 // run is the ranks that belong together.
 type run struct {
-	reds []*timeline.Reduced
-	dup  []*timeline.Reduced // the same rank again
+	reds   []*timeline.Reduced
+	dup    []*timeline.Reduced // the same rank again
+	asides []aside             // other captures of its ranks at the same time
 }
 
+// aside is a capture of the rank that of has, recorded at the same time.
+type aside struct{ red, of *timeline.Reduced }
+
 // chooseRun groups the reductions into runs and takes the one with most ranks, then most steps, then most device ops, then the first
-// by path. The ranks come back sorted by host, rank (unknown last) and path.
+// by path. Another run may be a second capture of the same ranks at the same time, by another profiler: then the one with the richer
+// ledger is taken, and the other stands aside. The ranks come back sorted by host, rank (unknown last) and path.
 func chooseRun(reds []*timeline.Reduced) (run, []run) {
 	in := slices.Clone(reds)
 	sort.SliceStable(in, func(i, j int) bool {
@@ -29,15 +36,22 @@ func chooseRun(reds []*timeline.Reduced) (run, []run) {
 	var runs []run
 next:
 	for _, r := range in {
+		// Of several runs that it may belong to, the one of its file, then one whose names differ in numbers only, then the first.
+		at, liking := -1, -1
 		for i := range runs {
 			switch joins(&runs[i], r) {
 			case belongs:
-				runs[i].reds = append(runs[i].reds, r)
-				continue next
+				if l := likes(runs[i].reds[0], r); l > liking {
+					at, liking = i, l
+				}
 			case sameAgain:
 				runs[i].dup = append(runs[i].dup, r)
 				continue next
 			}
+		}
+		if at >= 0 {
+			runs[at].reds = append(runs[at].reds, r)
+			continue
 		}
 		runs = append(runs, run{reds: []*timeline.Reduced{r}})
 	}
@@ -64,7 +78,25 @@ next:
 			best = i
 		}
 	}
+	for i := range runs {
+		if i != best && richer(&runs[i], &runs[best]) {
+			best = i
+		}
+	}
 	chosen := runs[best]
+	others := slices.Delete(runs, best, best+1)
+	for i := range others {
+		o := &others[i]
+		var rest []*timeline.Reduced
+		for _, x := range o.reds {
+			if k := slices.IndexFunc(chosen.reds, func(y *timeline.Reduced) bool { return sameCapture(y, x) }); k >= 0 {
+				chosen.asides = append(chosen.asides, aside{x, chosen.reds[k]})
+			} else {
+				rest = append(rest, x)
+			}
+		}
+		o.reds = rest
+	}
 	sort.SliceStable(chosen.reds, func(i, j int) bool {
 		a, b := chosen.reds[i], chosen.reds[j]
 		if a.Process.Host != b.Process.Host {
@@ -78,7 +110,124 @@ next:
 		}
 		return a.Process.PID < b.Process.PID
 	})
-	return chosen, slices.Delete(runs, best, best+1)
+	return chosen, others
+}
+
+// likes is how near the names of two captures are: 2 one file, 1 equal but for numbers.
+func likes(a, x *timeline.Reduced) int {
+	switch {
+	case a.Path == x.Path && a.Path != "":
+		return 2
+	case path.Dir(a.Path) == path.Dir(x.Path) && digitless(path.Base(a.Path)) == digitless(path.Base(x.Path)):
+		return 1
+	}
+	return 0
+}
+
+const (
+	sameActivity = 0.8 // correlation from which two captures show one GPU
+	lagReach     = 2000 * time.Millisecond
+	enoughSteps  = 10 // of more of them none makes a ledger richer
+)
+
+// sameCapture tells whether x is another capture of what y captured: the same rank, recorded at the same time. The process number must
+// be the same, or the activity of the GPU, for a container may count processes by itself; and where nothing else says that the hosts are
+// one, activity must not speak against it.
+func sameCapture(y, x *timeline.Reduced) bool {
+	p, q := &y.Process, &x.Process
+	if p.Rank >= 0 && q.Rank >= 0 && p.Rank != q.Rank || p.WorldSize > 0 && q.WorldSize > 0 && p.WorldSize != q.WorldSize || y.Path == x.Path {
+		return false
+	}
+	named := p.Host != "" && q.Host != ""
+	if named && !sameHost(p.Host, q.Host) {
+		return false
+	}
+	both := min(y.Recorded.End, x.Recorded.End) - max(y.Recorded.Start, x.Recorded.Start)
+	if both <= 0 || 2*both < min(y.Recorded.End-y.Recorded.Start, x.Recorded.End-x.Recorded.Start) {
+		return false
+	}
+	lag, told := lagOf(y, x)
+	if p.PID > 0 && p.PID == q.PID {
+		return named || !told || lag.R >= sameActivity
+	}
+	return told && lag.R >= sameActivity
+}
+
+// lagOf compares the activity of a GPU that both captures know by the same ordinal.
+func lagOf(y, x *timeline.Reduced) (timeline.Lag, bool) {
+	for i := range y.GPUs {
+		for j := range x.GPUs {
+			a, b := &y.GPUs[i], &x.GPUs[j]
+			if a.Device.Ordinal != b.Device.Ordinal {
+				continue
+			}
+			if l, ok := timeline.LagOf(&a.Bins, &b.Bins, lagReach); ok {
+				return l, true
+			}
+		}
+	}
+	return timeline.Lag{}, false
+}
+
+// sameHost compares host names, of which one may have its domain behind it.
+func sameHost(a, b string) bool {
+	x, _, long := strings.Cut(strings.ToLower(a), ".")
+	y, _, also := strings.Cut(strings.ToLower(b), ".")
+	return strings.EqualFold(a, b) || x == y && !(long && also)
+}
+
+// richer tells whether a captured every rank of b at the same time, and its ledgers say more: they are of as many ranks, of enough steps,
+// know operators, are of more steps, leave less unknown, in this order.
+func richer(a, b *run) bool {
+	for _, y := range b.reds {
+		if len(y.GPUs) > 0 && !slices.ContainsFunc(a.reds, func(x *timeline.Reduced) bool { return sameCapture(y, x) }) {
+			return false
+		}
+	}
+	score := func(r *run) [5]int64 {
+		var ranks, steps, ops, known int64
+		ops = 1
+		for _, x := range r.reds {
+			if len(x.GPUs) > 0 {
+				ranks++
+			}
+			steps = max(steps, int64(len(x.Steps.Index)))
+			if !x.Rank.Operators {
+				ops = 0
+			}
+			var unknown, window int64
+			for i := range x.GPUs {
+				unknown += x.GPUs[i].Owners[timeline.UnknownOwner]
+				window += int64(x.GPUs[i].Window.Dur())
+			}
+			if window > 0 {
+				known += 100 - 100*unknown/window
+			}
+		}
+		return [5]int64{ranks, min(steps, enoughSteps), ops, steps, known}
+	}
+	x, y := score(a), score(b)
+	return slices.Compare(x[:], y[:]) > 0
+}
+
+// borrow fills in what another capture of the same process knows of it and of its GPUs.
+func borrow(to, from *timeline.Reduced) {
+	p, q := &to.Process, &from.Process
+	p.Host = cmp.Or(p.Host, q.Host)
+	p.WorldSize = cmp.Or(p.WorldSize, q.WorldSize)
+	if p.Rank < 0 && q.Rank >= 0 {
+		p.Rank, p.RankHow = q.Rank, q.RankHow
+	}
+	for i := range to.GPUs {
+		for j := range from.GPUs {
+			d, o := &to.GPUs[i].Device, &from.GPUs[j].Device
+			if d.Ordinal != o.Ordinal || d.UUID != "" && o.UUID != "" && d.UUID != o.UUID {
+				continue
+			}
+			d.UUID, d.Bus, d.Name, d.CC = cmp.Or(d.UUID, o.UUID), cmp.Or(d.Bus, o.Bus), cmp.Or(d.Name, o.Name), cmp.Or(d.CC, o.CC)
+			d.SMs, d.Memory = cmp.Or(d.SMs, o.SMs), cmp.Or(d.Memory, o.Memory)
+		}
+	}
 }
 
 type relation uint8
@@ -121,7 +270,7 @@ func joins(r *run, x *timeline.Reduced) relation {
 			return apart
 		}
 	}
-	named := path.Dir(a.Path) == path.Dir(x.Path) && digitless(path.Base(a.Path)) == digitless(path.Base(x.Path))
+	named := likes(a, x) > 0
 	switch {
 	case wa > 1:
 		if overlap || named || (path.Dir(a.Path) == path.Dir(x.Path) && alike(a, x)) {
@@ -188,6 +337,14 @@ func digitless(s string) string {
 // newJob lists ranks, GPUs, what is missing and what is not analysed.
 func newJob(chosen run, others []run) *Job {
 	j := &Job{Ranks: chosen.reds}
+	for _, a := range chosen.asides {
+		borrow(a.of, a.red)
+		j.Asides = append(j.Asides, Aside{Of: slices.Index(j.Ranks, a.of), Red: a.red})
+	}
+	sort.SliceStable(j.Asides, func(a, b int) bool {
+		x, y := &j.Asides[a], &j.Asides[b]
+		return x.Of < y.Of || x.Of == y.Of && x.Red.Path < y.Red.Path
+	})
 	problem := func(code string, sev timeline.Severity, p, format string, a ...any) {
 		j.Problems = append(j.Problems, timeline.Problem{Code: code, Severity: sev, Path: p, Message: fmt.Sprintf(format, a...), Count: 1})
 	}
@@ -237,9 +394,18 @@ func newJob(chosen run, others []run) *Job {
 		j.Ignored = append(j.Ignored, d.Path)
 		problem("run/duplicate-rank", timeline.Info, d.Path, "the same recording of rank %d is in another file: it is counted once", d.Process.Rank)
 	}
+	aside := map[string]bool{}
+	for _, a := range j.Asides {
+		if aside[a.Red.Path] {
+			continue
+		}
+		aside[a.Red.Path] = true
+		problem("run/second-capture", timeline.Info, a.Red.Path, "recorded at the same time as %s, of the same process: the time ledger is that of %s, which says more; the other's readings are used",
+			j.Ranks[a.Of].Path, j.Ranks[a.Of].Path)
+	}
 	for _, o := range others {
-		for _, d := range append(o.reds, o.dup...) {
-			if !contains(j.Ignored, d.Path) {
+		for _, d := range slices.Concat(o.reds, o.dup) {
+			if !contains(j.Ignored, d.Path) && !aside[d.Path] {
 				j.Ignored = append(j.Ignored, d.Path)
 				problem("run/other-run", timeline.Info, d.Path, "belongs to another run: only the run with most ranks, then most steps, is analysed; give its files alone to see it")
 			}
