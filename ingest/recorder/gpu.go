@@ -63,6 +63,7 @@ type ledgerOfCodes struct {
 	mu    sync.Mutex
 	first map[string]Code
 	names []string
+	root  []string // those that another user may make
 }
 
 func (c *ledgerOfCodes) add(call string, code Code) {
@@ -71,6 +72,9 @@ func (c *ledgerOfCodes) add(call string, code Code) {
 	if _, ok := c.first[call]; !ok {
 		c.first[call] = code
 		c.names = append(c.names, call)
+	}
+	if code == NoPermission && !slices.Contains(c.root, call) {
+		c.root = append(c.root, call)
 	}
 }
 

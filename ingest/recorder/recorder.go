@@ -51,6 +51,8 @@ type Options struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Say            func(line string) // what the user should know; nil: nobody
+
+	onTick func(tick int64) // after its records were written
 }
 
 // Summary is what a recording came to.
@@ -167,12 +169,9 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	s.end(why)
 	err = s.out.close()
 	s.sum.Path, s.sum.Parts, s.sum.Bytes, s.sum.Raw, s.sum.Records = o.Path, s.out.part, s.out.stored, s.out.raw, s.out.records
-	s.sum.Absent = s.codes.names
-	for _, name := range s.codes.names {
-		if s.codes.first[name] == NoPermission {
-			s.sum.NeedRoot = append(s.sum.NeedRoot, name)
-		}
-	}
+	s.codes.mu.Lock()
+	s.sum.Absent, s.sum.NeedRoot = slices.Clone(s.codes.names), slices.Clone(s.codes.root)
+	s.codes.mu.Unlock()
 	if cmd != nil {
 		cmd.wait() // a file that could not be written ends the recording, not the training
 		s.sum.ExitCode, s.sum.Ran = cmd.code, true
@@ -388,6 +387,9 @@ func (s *session) loop(ctx context.Context, cmd *command) (why string) {
 			return why
 		}
 		s.sum.Ticks++
+		if s.o.onTick != nil {
+			s.o.onTick(s.sum.Ticks)
+		}
 		next := due + int64(s.o.Period)
 		if behind := s.now() - next; behind >= 0 { // no catching up
 			skipped := behind/int64(s.o.Period) + 1
