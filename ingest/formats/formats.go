@@ -18,6 +18,7 @@ import (
 	"gpureport/ingest/smiquery"
 	"gpureport/ingest/smitable"
 	"gpureport/ingest/smitopo"
+	"gpureport/ingest/sysstat"
 	"gpureport/ingest/torchprof"
 )
 
@@ -58,6 +59,7 @@ var List = []ingest.Format{
 	smiNoHeader,
 	promtext.Format,
 	kernlog.Format,
+	sysstat.Format,
 	rocmSMI,
 	packed,
 }
