@@ -9,6 +9,7 @@ import (
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/nsysstats"
+	"gpureport/ingest/nvml"
 	"gpureport/ingest/pmon"
 	"gpureport/ingest/promtext"
 	"gpureport/ingest/smiapps"
@@ -40,7 +41,7 @@ var List = []ingest.Format{
 	executionTrace,
 	ascendTrace,
 	tensorflowTrace,
-	record,
+	nvml.Format,
 	ownReport,
 	pmon.Format,
 	otherDmon,

@@ -77,10 +77,6 @@ var (
 		return len(t) > 0 && t[0] == '{' && has(t, `"displayTimeUnit"`) && has(t, `"traceEvents"`) && !has(t, `"deviceProperties"`) && !has(t, `"schemaVersion"`) &&
 			tfProcess.Match(t)
 	})
-	record = unread("gpureport-record", "a capture of gpureport record", recordQuery, func(h ingest.Head) bool {
-		line, _, _ := bytes.Cut(skipSpace(h.Text), []byte("\n"))
-		return bytes.HasPrefix(line, []byte("{")) && has(compact(line, 2000), `"schema":"gpureport.record"`)
-	})
 	ownReport = unread("gpureport-report", "a report of gpureport itself", "gpureport analyze on the files it was made from", func(h ingest.Head) bool {
 		return bytes.HasPrefix(compact(h.Text, 100), []byte(`{"schema":"gpureport/`))
 	})
