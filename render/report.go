@@ -38,6 +38,7 @@ type Report struct {
 	Machine     []State        `json:"machine"`
 	Topology    []Topology     `json:"topology"`
 	Events      []MachineEvent `json:"events"`
+	Summaries   []Summary      `json:"summaries"`
 	EventsLeft  int64          `json:"events_left"`  // events beyond those listed
 	SumErrorNS  int64          `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
 }
@@ -114,13 +115,14 @@ type Verdict struct {
 
 // GPU is one device of the report.
 type GPU struct {
-	ID    string  `json:"id"`
-	Name  string  `json:"name"`
-	Host  *string `json:"host"`
-	Rank  *int    `json:"rank"`
-	UUID  *string `json:"uuid"`
-	Index *int    `json:"index"`
-	Match *string `json:"match"` // how its sampled log was found
+	ID       string    `json:"id"`
+	Name     string    `json:"name"`
+	Host     *string   `json:"host"`
+	Rank     *int      `json:"rank"`
+	UUID     *string   `json:"uuid"`
+	Index    *int      `json:"index"`
+	Match    *string   `json:"match"`    // how its sampled log was found
+	Activity *Activity `json:"activity"` // what its kernels used of the card; null where no counters were sampled
 }
 
 // LedgerRow is one GPU's ledger; owners sum to WindowNS.

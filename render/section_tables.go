@@ -300,7 +300,11 @@ func hardwareSection(r *Report) (Section, bool) {
 	if len(l.Lanes) == 0 {
 		s.Lead = "No clock, power or temperature was recorded, so the hardware was not looked at."
 	}
-	s.Blocks = append(append(s.Blocks, l), machineBlocks(r)...)
+	s.Blocks = append(s.Blocks, l)
+	if t, ok := activityTable(r); ok {
+		s.Blocks = append(s.Blocks, t)
+	}
+	s.Blocks = append(s.Blocks, machineBlocks(r)...)
 	return s, true
 }
 

@@ -9,6 +9,7 @@ var sectionFuncs = []func(*Report) (Section, bool){
 	checklistSection,
 	kernelsSection,
 	collectivesSection,
+	summarySection,
 	copiesSection,
 	hardwareSection,
 	captureSection,
