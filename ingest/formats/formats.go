@@ -7,6 +7,7 @@ import (
 	"gpureport/ingest/dcgm"
 	"gpureport/ingest/dmon"
 	"gpureport/ingest/kernlog"
+	"gpureport/ingest/lscpu"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/nsysstats"
 	"gpureport/ingest/nvml"
@@ -61,6 +62,8 @@ var List = []ingest.Format{
 	promtext.Format,
 	kernlog.Format,
 	sysstat.Format,
+	lscpu.Format,
+	lscpu.NUMA,
 	rocmSMI,
 	packed,
 }
