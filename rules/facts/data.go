@@ -28,8 +28,9 @@ var (
 )
 
 // Loader: how are batches made, and do the waits for them come again and again? Iterator names tell worker processes from loading in
-// the training process; the pattern is read from the loader's gaps of each analysed step. Missing without loader events or with fewer
-// than 8 steps; the period where none explains half of the variation over at least 4 rounds.
+// the training process; the pattern is read from the loader's gaps of each analysed step, less the time in which the main thread is known
+// to have run inside next(), which is none of the workers'. Missing without loader events or with fewer than 8 steps; the period where
+// none explains half of the variation over at least 4 rounds.
 var Loader = &Deriver{
 	Name:  "loader",
 	Gives: []*Decl{loaderSingle, loaderWaits, loaderQuiet, loaderPeriod, loaderWorkers},
@@ -59,8 +60,12 @@ func (p *Pass) loaderOf(sub int, r *timeline.Reduced) {
 	x := make([]float64, len(g.Steps))
 	mean := float64(g.Window.Dur()) / float64(len(x))
 	waits, quiet, run := 0, 0, 0
+	ran := make([]int64, len(g.Steps))
+	if !r.Rank.Loader.Single {
+		ran = ranInNext(g)
+	}
 	for i := range g.Steps {
-		x[i] = float64(g.Steps[i].Owners[timeline.HostDataloader])
+		x[i] = float64(g.Steps[i].Owners[timeline.HostDataloader] - ran[i])
 		if x[i] >= waitedFrom*mean {
 			waits++
 			run = 0
@@ -91,6 +96,30 @@ func (p *Pass) loaderOf(sub int, r *timeline.Reduced) {
 		v.Num = 1
 	}
 	p.Set(loaderWorkers, sub, v)
+}
+
+// ranInNext gives, for each step, the time charged to the loader in which the main thread ran and waited for no worker.
+func ranInNext(g *timeline.GPULedger) []int64 {
+	out := make([]int64, len(g.Steps))
+	k := 0
+	for i := range g.Segments {
+		s := &g.Segments[i]
+		if s.Owner != timeline.HostDataloader || s.Sub != timeline.SubOnCPU {
+			continue
+		}
+		at, end := s.Start, s.Start+timeline.Time(s.Dur)
+		for k < len(g.Steps) && at < end {
+			stop := g.Steps[k].Start + timeline.Time(g.Steps[k].Dur)
+			if at >= stop {
+				k++
+				continue
+			}
+			to := min(end, stop)
+			out[k] += int64(to - at)
+			at = to
+		}
+	}
+	return out
 }
 
 // waitPeriod is the smallest k whose classes (index mod k) explain at least periodEta of the variation of x, and nearly as much as the

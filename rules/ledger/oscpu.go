@@ -14,7 +14,7 @@ import (
 
 const (
 	maxFollow = 3         // threads that are followed from one that waits to the one that ends the wait
-	lockTurns = 50_000    // between two lock waits of one thread that are turns of one wait
+	lockTurns = 50_000    // between two waits for the interpreter lock that are turns of one
 	minWait   = 5_000     // shorter waits explain nothing
 	maxWakes  = 64        // waits that one signal may end
 	maxReach  = 5_000_000 // a sample speaks of no more than that around it
@@ -123,7 +123,7 @@ func (r *reducer) osThread(v *osView, i int) {
 				if w.Start < last.End { // a call inside another
 					continue
 				}
-				if last.lock && w.lock && w.Start-last.End <= lockTurns {
+				if last.interpreter && w.interpreter && w.Start-last.End <= lockTurns {
 					last.End = w.End
 					continue
 				}
@@ -212,7 +212,8 @@ const (
 	osUnknown   osState = iota
 	osRunning           // on the CPU
 	osWaiting           // in a blocking call
-	osPreempted         // off the CPU, and nothing it waited for
+	osPreempted         // off the CPU though it could have run, as the file says
+	osIdle              // off the CPU, and no wait was recorded that explains it
 	osBlocked           // off the CPU by its own will, in no recorded call
 )
 
@@ -269,7 +270,7 @@ func (r *reducer) state(t int, x, b timeline.Time) (st osState, w *wait, off int
 			return osBlocked, nil, off, end
 		}
 		if v.waits {
-			return osPreempted, nil, off, end // a wait would have been recorded
+			return osIdle, nil, off, end // a wait would have been recorded
 		}
 		return osUnknown, nil, off, end
 	case len(o.off) > 0:
@@ -322,6 +323,10 @@ func (g *gapper) follow(t int, x, b timeline.Time, depth int) (timeline.Owner, t
 		return timeline.HostPython, timeline.SubOnCPU, 0, end
 	case osPreempted:
 		return timeline.HostDescheduled, timeline.SubNone, g.row(off), end
+	case osIdle:
+		if t == r.main || r.main < 0 {
+			return timeline.HostDescheduled, timeline.SubNone, g.row(off), end
+		} // another thread may wait for work in a call that began before the recording
 	case osWaiting:
 		row := g.row(w.span)
 		if !w.lock {
@@ -330,7 +335,7 @@ func (g *gapper) follow(t int, x, b timeline.Time, depth int) (timeline.Owner, t
 			}
 			break
 		}
-		o, u, at, to, ok := g.lock(w, x, end, depth)
+		o, u, at, to, ok := g.lock(t, w, x, end, depth)
 		if end = to; ok {
 			if at == 0 {
 				at = row
@@ -338,15 +343,15 @@ func (g *gapper) follow(t int, x, b timeline.Time, depth int) (timeline.Owner, t
 			return o, u, at, end
 		}
 	}
-	if st == osWaiting && t != r.main && r.main >= 0 && depth < maxFollow {
+	if (st == osWaiting || st == osIdle) && t != r.main && r.main >= 0 && depth < maxFollow {
 		return g.follow(r.main, x, end, depth+1) // whose time the step is
 	}
 	o, u := g.unseen()
 	return o, u, 0, end
 }
 
-// lock follows a wait for a lock to the thread that ended it; end is until when that holds, or until when it is worth no other try.
-func (g *gapper) lock(w *wait, x, b timeline.Time, depth int) (o timeline.Owner, u timeline.Sub, row uint32, end timeline.Time, ok bool) {
+// lock follows the wait of a thread for a lock to the thread that ended it; end is until when that holds, or until when it is worth no other try.
+func (g *gapper) lock(of int, w *wait, x, b timeline.Time, depth int) (o timeline.Owner, u timeline.Sub, row uint32, end timeline.Time, ok bool) {
 	r := g.r
 	end = b
 	if w.waker < 0 {
@@ -366,6 +371,9 @@ func (g *gapper) lock(w *wait, x, b timeline.Time, depth int) (o timeline.Owner,
 	}
 	t := int(w.waker)
 	pin := r.os.threads[t].pin
+	if pin && of != r.main && r.main >= 0 {
+		return 0, 0, 0, end, false // it hands batches to the main thread alone
+	}
 	v := r.threads[t].look(x, b, g.gap, &r.tl.Spans)
 	if v.ev != evNone && !pin {
 		o, u = g.owner(v)
@@ -419,7 +427,7 @@ func (r *reducer) osTables() {
 		a, b := max(sp.Start[s], win.Start), min(sp.End[s], win.End)
 		for n := 0; a < b; n++ {
 			st, _, _, end := r.state(r.main, a, b)
-			if st == osPreempted {
+			if st == osPreempted || st == osIdle {
 				t.PreemptedNS += int64(end - a)
 				if n == 0 {
 					t.Preemptions++

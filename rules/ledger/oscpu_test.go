@@ -38,6 +38,9 @@ func TestSystemView(t *testing.T) {
 			"host.python 900µs [on CPU 200µs]"},
 		{"turns of one wait", "main offcpu 200us..550us off CPU\nmain offcpu 560us..900us off CPU\nmain oswait 200us..550us pthread_cond_timedwait\nmain oswait 560us..900us pthread_cond_timedwait\n" +
 			"pt_data_pin offcpu -30us..-25us off CPU\npt_data_pin oswait 300us..890us munmap", "host.python 900µs [on CPU 200µs] [pin 700µs]"},
+		{"two waits one after the other are not one", "main offcpu 200us..550us off CPU\nmain offcpu 560us..900us off CPU\nmain oswait 200us..550us pthread_cond_timedwait\nmain oswait 560us..900us pthread_cond_wait\n" +
+			"pt_data_pin offcpu -30us..-25us off CPU\npt_data_pin oswait 300us..545us munmap\nworker oswait 700us..895us write\nworker offcpu 0us..600us Running",
+			"host.python 860µs [on CPU 210µs] [lock 300µs] [pin 350µs], host.descheduled 40µs"},
 		{"the pin thread's queue is the loader's", "main offcpu 200us..900us off CPU\nmain oswait 200us..900us sem_clockwait\npt_data_pin oswait 300us..890us write\npt_data_pin offcpu -30us..-25us off CPU",
 			"host.python 200µs [on CPU 200µs], host.dataloader 700µs"},
 		{"a pin thread that waits for its workers", "main offcpu 200us..900us off CPU\nmain oswait 200us..900us pthread_cond_timedwait\npt_data_pin oswait 300us..890us poll\npt_data_pin offcpu 300us..885us off CPU",
