@@ -38,7 +38,7 @@ type Report struct {
 	Machine     []State        `json:"machine"`
 	Topology    []Topology     `json:"topology"`
 	Events      []MachineEvent `json:"events"`
-	Summaries   []Summary      `json:"summaries"`
+	Summaries   []Summary      `json:"summaries"`    // sums of a profiler where no trace gives a ledger
 	EventsLeft  int64          `json:"events_left"`  // events beyond those listed
 	SumErrorNS  int64          `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
 }

@@ -474,7 +474,9 @@ func unseenText(r *Report) string {
 		}
 	}
 	var no []string
-	if !kinds["torchprof"] && !kinds["nsys"] {
+	if len(r.Summaries) > 0 {
+		no = append(no, "Only sums were recorded: no step, no gap and no launch.")
+	} else if !kinds["torchprof"] && !kinds["nsys"] && !kinds["nsys-stats"] {
 		no = append(no, "No step, no kernel and no host thread was recorded.")
 	}
 	if !kinds["dmon"] && !kinds["smiquery"] {

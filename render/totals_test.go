@@ -48,17 +48,17 @@ func TestSumsAlone(t *testing.T) {
 		tables         string
 	}{
 		{"kernels", head + "; of 4.00 s of kernel time 75 % went to matrix products, and products without tensor cores hold 75 %.", []timeline.Totals{kernels, calls},
-			"sum-kernels ampere_sgemm_128x64_tn|matmul|10|–|3000||75.0 %|no add_elementwise_kernel|elementwise|–|–|1000||25.0 %|–; sum-calls cudaStreamSynchronize|sync|7|–|400||80.0 % cudaLaunchKernel|launch|9|–|100||20.0 %"},
-		{"calls", head + "; of 500 ms of host time in CUDA calls 80 % was waiting for the GPU.", []timeline.Totals{calls}, "sum-calls cudaStreamSynchronize|sync|7|–|400||80.0 % cudaLaunchKernel|launch|9|–|100||20.0 %"},
-		{"ranges", head + ", and no summary of kernels or calls is among them.", []timeline.Totals{{What: timeline.TotalRanges, Rows: []timeline.TotalRow{total("step", 4, 5e3)}}}, "sum-ranges step|4|–|5||100.0 %"},
+			"sum-kernels ampere_sgemm_128x64_tn|matmul|10|–|3000||75.0 %|no add_elementwise_kernel|elementwise|–|–|1000||25.0 %|–; sum-calls cudaStreamSynchronize|sync|7|–|400.0||80.0 % cudaLaunchKernel|launch|9|–|100.0||20.0 %"},
+		{"calls", head + "; of 500 ms of host time in CUDA calls 80 % was waiting for the GPU.", []timeline.Totals{calls}, "sum-calls cudaStreamSynchronize|sync|7|–|400.0||80.0 % cudaLaunchKernel|launch|9|–|100.0||20.0 %"},
+		{"ranges", head + ", and no summary of kernels or calls is among them.", []timeline.Totals{{What: timeline.TotalRanges, Rows: []timeline.TotalRow{total("step", 4, 5e3)}}}, "sum-ranges step|4|–|5.00||100.0 %"},
 	} {
 		r := reportOfSums(t, c.totals...)
 		space := strings.NewReplacer("\u00a0", " ", "\u202f", "")
 		if got := space.Replace(r.Verdict.Sentence); got != c.sentence || r.Verdict.Class != "insufficient-evidence" {
 			t.Errorf("%s: %s: %q", c.name, r.Verdict.Class, got)
 		}
-		if r.Verdict.Record == nil || !strings.HasPrefix(r.Verdict.Record.Command, "nsys export --type sqlite") || len(r.CapturePlan[0].Answers) < 20 {
-			t.Errorf("%s: record %+v", c.name, r.Verdict.Record)
+		if p := r.CapturePlan[0]; p.Command != "nsys export --type sqlite -o run.sqlite run.nsys-rep" || len(p.Answers) < 20 || c.name != "ranges" && r.Verdict.Record.Command != p.Command {
+			t.Errorf("%s: record %+v, first of the plan %+v", c.name, r.Verdict.Record, p)
 		}
 		var tables []string
 		for _, s := range Sections(r) {

@@ -306,6 +306,9 @@ func (b *builder) insufficient() string {
 	if len(r.Series) > 0 {
 		return "Samples alone cannot say who held the time; no regular drop was seen in them."
 	}
+	if s := b.summarySentence(run); s != "" {
+		return s
+	}
 	return "These inputs hold no GPU activity and no readings, so nothing can be concluded."
 }
 
@@ -363,6 +366,9 @@ func (b *builder) lead(v engine.Verdict) string {
 		}
 		return sentence(strings.Join(parts, "; "))
 	case "insufficient-evidence":
+		if len(r.Summaries) > 0 && len(r.Series) == 0 {
+			return "The percentages in such tables are shares of the rows listed, not of the time that passed: a GPU that was idle for hours has the same."
+		}
 		if len(r.Ledger) == 0 && len(r.Series) > 0 {
 			return "nvidia-smi counts any resident kernel as busy and reads once in a window, so it sees neither a step nor who waited."
 		}

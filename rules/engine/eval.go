@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 
 	"gpureport/rules/facts"
@@ -57,12 +56,11 @@ func (rs *Rules) subjectless(r *Rule, set *facts.Set) (Check, int) {
 	}
 	for _, id := range r.FindingIf.Facts() {
 		if d := rs.decls[id]; d.Per == r.Per {
-			c.Missing = append(c.Missing, facts.Need{Fact: id, Why: fmt.Sprintf("no %s is in the input", r.Per), Capture: d.Capture})
+			c.Missing = append(c.Missing, set.NoSubject(d, r.Per))
 		}
 	}
 	if len(c.Missing) == 0 {
-		id := r.facts[0]
-		c.Missing = []facts.Need{{Fact: id, Why: fmt.Sprintf("no %s is in the input", r.Per), Capture: rs.decls[id].Capture}}
+		c.Missing = []facts.Need{set.NoSubject(rs.decls[r.facts[0]], r.Per)}
 	}
 	c.Says = unanswered(c.Missing)
 	return c, sub

@@ -64,7 +64,7 @@ func (ld *loader) gates(fsys fs.FS) {
 			}
 		}
 		if _, ok := facts.RecipeOf(g.Capture); g.Capture != "" && !ok {
-			d.at(f.by["capture"], "unknown capture %s: write C1 to C14", g.Capture)
+			d.at(f.by["capture"], "unknown capture %s: write C1 to C15", g.Capture)
 		}
 		asks := f.by["allow_if"] != nil || len(g.NeedsFired)+len(g.NeedsAny)+len(g.NeedsSilent) > 0
 		if asks == (g.Never || g.Cap) {

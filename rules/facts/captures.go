@@ -2,7 +2,7 @@ package facts
 
 // Recipe is a command that records what a fact needs.
 type Recipe struct {
-	ID      string // C1 to C14
+	ID      string // C1 to C15
 	Command string
 	Where   string // on which machines or ranks it runs
 	Title   string // what it records, in a few words
@@ -53,6 +53,8 @@ var Recipes = []Recipe{
 	{"C14", `TORCH_LOGS=recompiles,graph_breaks; torch.cuda.set_sync_debug_mode("warn"); print(torch.cuda.memory_stats()["num_alloc_retries"], ` +
 		`torch.cuda.memory_stats()["num_ooms"])`,
 		"in the training script", "recompiles, syncs and allocator retries", "print every 100 steps"},
+	{"C15", "nsys export --type sqlite -o run.sqlite run.nsys-rep",
+		"where the recording run.nsys-rep lies that the tables were made of", "the recording behind the tables as a database", "nothing has to run again; if the recording is gone, make one with ranges named step N"},
 }
 
 // RecipeOf gives the recipe of an id.

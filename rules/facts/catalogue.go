@@ -45,6 +45,8 @@ var Catalogue = []*Deriver{
 	KernelMix,
 	Counters,
 	Gemm,
+	// Sums of a profiler where no trace is.
+	Totals,
 	// Stage comm.
 	Comm,
 	Ports,
@@ -79,6 +81,7 @@ func Derive(in *Input) (*Set, []error) {
 			}
 		}
 	}
+	p.blameSummaries()
 	return set, p.Errs
 }
 

@@ -15,6 +15,8 @@ type Set struct {
 	Decls    []*Decl // by ID
 	byID     map[ID]*Decl
 	vals     []map[ID]entry // by subject
+
+	summaries bool // sums without a time axis stand in for traces
 }
 
 type entry struct {

@@ -95,6 +95,9 @@ func Reduce(tl *timeline.Timeline, t *Tables, opt Options) ([]*timeline.Reduced,
 			return nil, fmt.Errorf("--steps: %w", err)
 		}
 	}
+	if tl.Spans.Len() == 0 && len(tl.Totals) > 0 {
+		return nil, nil // sums of a recording: no process is seen in them
+	}
 	span := trackSpans(tl)
 	n := newNames(t, tl)
 	procs := len(tl.Procs)
