@@ -45,6 +45,9 @@ func (f *File) Asks() []string {
 	if f.Format == nil || f.Format.Read == nil || f.Read && !f.Source.Used {
 		return nil
 	}
+	if f.Source.Asks != nil {
+		return f.Source.Asks
+	}
 	return f.Format.Asks
 }
 

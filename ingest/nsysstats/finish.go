@@ -1,6 +1,7 @@
 package nsysstats
 
 import (
+	"slices"
 	"time"
 
 	"gpureport/ingest/timeline"
@@ -19,7 +20,8 @@ func (r *reader) finish() {
 		clock.Why = "a summary has no time axis"
 	}
 	r.b.AddClock(r.in.Source, clock)
-	r.b.Source(r.in.Source).Rows = r.rows
+	src := r.b.Source(r.in.Source)
+	src.Rows, src.Asks = r.rows, r.asks()
 	device, calls := seen[gpuTrace] || seen[execTrace], seen[apiTrace] || seen[execTrace]
 	switch {
 	case r.b.NSpans() == 0 && len(r.b.TL.Totals) > 0:
@@ -32,4 +34,24 @@ func (r *reader) finish() {
 	if r.noise > 0 {
 		r.in.ReportN(r.noise, "nsys-stats/other-line", timeline.Info, r.noiseL, "lines outside tables that nsys does not print: passed over")
 	}
+}
+
+// asks is what these tables let be asked: sums less than spans, ranges alone no more than steps.
+func (r *reader) asks() []string {
+	switch {
+	case r.spans.seen[gpuTrace] || r.spans.seen[execTrace]:
+		return nil // all of the format's
+	case r.b.NSpans() > 0:
+		return []string{"step"}
+	}
+	out := []string{}
+	for _, x := range []struct {
+		what  timeline.TotalsOf
+		stage string
+	}{{timeline.TotalCalls, "idle"}, {timeline.TotalCopyTime, "data"}, {timeline.TotalKernels, "kernel"}} {
+		if slices.ContainsFunc(r.b.TL.Totals, func(t timeline.Totals) bool { return t.What == x.what }) {
+			out = append(out, x.stage)
+		}
+	}
+	return out
 }

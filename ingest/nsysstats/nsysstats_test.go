@@ -309,6 +309,24 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
+func TestAsks(t *testing.T) {
+	kern := "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n90.0,9,1,9,9,9,9,0,g\n\n"
+	calls := "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n90.0,9,1,9,cudaMalloc\n\n"
+	for text, want := range map[string]string{kern: "kernel", calls: "idle", kern + calls: "idle kernel", apiHead + aCall: "step", gpuHead + aCopy + "\n" + kern: "all", "Total (MB),Count,Avg (MB),Operation\n1,1,1,[CUDA memset]\n": ""} {
+		tl, _, err := readText(t, "x.csv", text)
+		got := strings.Join(tl.Sources[0].Asks, " ")
+		if tl.Sources[0].Asks == nil {
+			got = "all"
+		}
+		if err != nil || got != want {
+			t.Errorf("%q: %s, want %s, %v", text, got, want, err)
+		}
+		if host := strings.HasPrefix(text, apiHead); host != (len(tl.Procs) > 0 && tl.Procs[0].Meta["no_device_work"] != "") {
+			t.Errorf("%q: %+v", text, tl.Procs)
+		}
+	}
+}
+
 func TestUnusable(t *testing.T) {
 	for _, text := range []string{"", "Processing [r.sqlite] with [/r/reports/cuda_gpu_kern_sum.py]... \nSKIPPED: r.sqlite does not contain CUDA kernel data.\n"} {
 		if _, _, err := readText(t, "x.csv", text); err == nil || !strings.Contains(err.Error(), "no table") {

@@ -425,11 +425,7 @@ func (s *spans) finish() {
 	devices := make([]timeline.DeviceID, len(s.devices))
 	for _, i := range order {
 		d := s.devices[i]
-		vendor := "other"
-		if d.name == "" || strings.Contains(strings.ToUpper(d.name), "NVIDIA") || strings.Contains(d.name, "Tesla") || strings.Contains(d.name, "GeForce") {
-			vendor = "nvidia"
-		}
-		devices[i] = r.b.AddDevice(timeline.Device{Name: d.name, Index: d.ordinal, Ordinal: d.ordinal, Source: r.in.Source, Proc: procOf[i], Vendor: vendor})
+		devices[i] = r.b.AddDevice(timeline.Device{Name: d.name, Index: d.ordinal, Ordinal: d.ordinal, Source: r.in.Source, Proc: procOf[i], Vendor: "nvidia"})
 	}
 	ids := make([]timeline.TrackID, len(s.raw))
 	for _, i := range s.trackOrder() {
@@ -593,6 +589,9 @@ var rankInName = regexp.MustCompile(`(?i)rank[_.-]?(\d{1,6})(?:[^0-9]|$)`)
 
 func (s *spans) process(pid int64, n int) timeline.Process {
 	p := timeline.Process{Source: s.r.in.Source, PID: pid, Rank: -1, Meta: map[string]string{}}
+	if !s.seen[gpuTrace] && !s.seen[execTrace] {
+		p.Meta["no_device_work"] = "these tables hold what the host did; the device's work is another report of nsys stats (cuda_gpu_trace), and a database of the recording has both"
+	}
 	if n == 1 {
 		for _, name := range []string{path.Base(s.r.in.Path), path.Base(path.Dir(s.r.in.Path))} {
 			if m := rankInName.FindStringSubmatch(name); m != nil {

@@ -65,6 +65,7 @@ type Source struct {
 	// Watches lists the kinds of marks that the source would hold had they happened inside its Coverage: their absence is evidence.
 	Watches []MarkKind
 	Tables  []TableRows
+	Asks    []string // checklist stages that it lets be asked about, where they are fewer than its format's; nil: its format's
 }
 
 // TableRows says where the row numbers of one of a source's tables begin, for sources of several tables: row number n belongs to the

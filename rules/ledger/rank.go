@@ -876,6 +876,8 @@ func (r *reducer) notes() {
 			}
 		}
 		switch {
+		case r.p.Meta["no_device_work"] != "":
+			r.red.NoLedger = r.p.Meta["no_device_work"]
 		case other:
 			r.red.NoLedger = "the trace is of an accelerator whose device events are not read: there is no time ledger"
 		case calls > 0:
