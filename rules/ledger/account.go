@@ -222,7 +222,21 @@ func perStep(g *timeline.GPULedger, ivs []timeline.Interval, total *int64, at fu
 
 // union gives when any op of some layers ran.
 func union(d *device, want func(layer) bool) []timeline.Interval {
-	var out []timeline.Interval
+	n, end := 0, timeline.Time(math.MinInt64) // how many there will be: they are too many to grow into
+	for i := range d.ops {
+		op := &d.ops[i]
+		if !want(op.layer) || op.end <= op.start {
+			continue
+		}
+		if n == 0 || op.start > end {
+			n++
+		}
+		end = max(end, op.end)
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]timeline.Interval, 0, n)
 	for i := range d.ops {
 		op := &d.ops[i]
 		if !want(op.layer) || op.end <= op.start {

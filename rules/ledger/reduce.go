@@ -50,11 +50,13 @@ type reducer struct {
 	p    *timeline.Process
 	red  *timeline.Reduced
 	span [][2]int32 // spans of each track
+	sole bool       // no other process of the file comes after: what nothing asks for any more is let go
 
 	devices   []*device
 	link      *links
 	recs      []launchRec
 	copyLinks []copyLink
+	staged    []stagedCopy // by call
 
 	threads  []*hostThread
 	os       *osView   // what the system shows of threads; nil: nothing
@@ -95,6 +97,8 @@ func Reduce(tl *timeline.Timeline, t *Tables, opt Options) ([]*timeline.Reduced,
 			return nil, fmt.Errorf("--steps: %w", err)
 		}
 	}
+	own := *tl // its columns are let go one by one; a caller that keeps his timeline keeps his columns
+	tl = &own
 	if tl.Spans.Len() == 0 && len(tl.Totals) > 0 {
 		return nil, nil // sums of a recording: no process is seen in them
 	}
@@ -107,7 +111,7 @@ func Reduce(tl *timeline.Timeline, t *Tables, opt Options) ([]*timeline.Reduced,
 		if procs > 0 {
 			p = &tl.Procs[i]
 		}
-		r := &reducer{tl: tl, t: t, n: n, opt: opt, proc: i, p: p, span: span, stepRE: re, main: -1}
+		r := &reducer{tl: tl, t: t, n: n, opt: opt, proc: i, p: p, span: span, sole: i >= procs-1, stepRE: re, main: -1}
 		if red := r.run(); red != nil {
 			out = append(out, red)
 		}
@@ -155,10 +159,19 @@ func (r *reducer) run() *timeline.Reduced {
 	for _, d := range r.devices {
 		r.join(d)
 	}
+	r.stage()
+	r.link, r.copyLinks = nil, nil
+	if r.sole {
+		sp := &r.tl.Spans
+		sp.Link, sp.Kernels, sp.Launches = nil, nil, nil
+	}
 	r.setMain()
 	r.convTrials()
 	r.findRestarts()
 	r.findSteps()
+	if r.sole {
+		r.tl.Spans.Track = nil
+	}
 	for _, d := range r.devices {
 		r.ledger(d)
 	}
@@ -175,25 +188,27 @@ func (r *reducer) collect() {
 	sp := &r.tl.Spans
 	byDev := map[timeline.DeviceID]*device{}
 	runs := map[timeline.DeviceID][]int{}
-	var wanted []uint32
+	total, perDev := 0, map[timeline.DeviceID]int{}
+	for ti := range r.tl.Tracks {
+		if tr := &r.tl.Tracks[ti]; tr.Kind == timeline.TrackStream && r.mine(tr) {
+			n := countOps(sp.Kind[r.span[ti][0]:r.span[ti][1]])
+			total += n
+			perDev[tr.Device] += n
+		}
+	}
+	wanted := make([]uint32, 0, total)
 	for ti := range r.tl.Tracks {
 		tr := &r.tl.Tracks[ti]
 		if tr.Kind != timeline.TrackStream || !r.mine(tr) {
 			continue
 		}
 		lo, hi := r.span[ti][0], r.span[ti][1]
-		n := 0
-		for s := lo; s < hi; s++ {
-			if sp.Kind[s].IsDeviceOp() {
-				n++
-			}
-		}
-		if n == 0 {
+		if countOps(sp.Kind[lo:hi]) == 0 {
 			continue
 		}
 		d := byDev[tr.Device]
 		if d == nil {
-			d = &device{id: tr.Device}
+			d = &device{id: tr.Device, ops: make([]devOp, 0, perDev[tr.Device])}
 			byDev[tr.Device] = d
 			r.devices = append(r.devices, d)
 		}
@@ -202,8 +217,6 @@ func (r *reducer) collect() {
 			d.streams = append(d.streams, tr.Thread)
 		}
 		runs[tr.Device] = append(runs[tr.Device], len(d.ops))
-		d.ops = slices.Grow(d.ops, n)
-		wanted = slices.Grow(wanted, n)
 		ci := sort.Search(len(sp.Copies), func(i int) bool { return sp.Copies[i].Span >= lo })
 		mi := sort.Search(len(sp.Comms), func(i int) bool { return sp.Comms[i].Span >= lo })
 		ki := sort.Search(len(sp.Kernels), func(i int) bool { return sp.Kernels[i].Span >= lo })
@@ -279,6 +292,16 @@ func (r *reducer) collect() {
 	})
 	r.link = newLinks(wanted)
 	r.recs = make([]launchRec, 0, r.link.n)
+}
+
+func countOps(kinds []timeline.SpanKind) int {
+	n := 0
+	for _, k := range kinds {
+		if k.IsDeviceOp() {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *reducer) dev(id timeline.DeviceID) timeline.Device {

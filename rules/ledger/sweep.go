@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -25,6 +26,20 @@ func push(out []timeline.Segment, s timeline.Segment, sameRow bool) []timeline.S
 	return append(out, s)
 }
 
+// segStream gives segments one after the other, disjoint and in order; not ok at the end.
+type segStream func() (s timeline.Segment, ok bool)
+
+func streamOf(segs []timeline.Segment) segStream {
+	i := 0
+	return func() (timeline.Segment, bool) {
+		if i == len(segs) {
+			return timeline.Segment{}, false
+		}
+		i++
+		return segs[i-1], true
+	}
+}
+
 // under fills b into the holes of a; both are sorted and disjoint in themselves. What a covers stays a's.
 func under(a, b []timeline.Segment) []timeline.Segment {
 	if len(b) == 0 {
@@ -34,32 +49,70 @@ func under(a, b []timeline.Segment) []timeline.Segment {
 		return b
 	}
 	out := make([]timeline.Segment, 0, len(a)+len(b)+len(b)/2)
-	i := 0
-	last := timeline.Time(math.MinInt64) // end of what is out already
-	take := func() {
-		out = append(out, a[i])
-		last = segEnd(&a[i])
-		i++
+	next := newOverlay(streamOf(a), streamOf(b)).next
+	for s, ok := next(); ok; s, ok = next() {
+		out = append(out, s)
 	}
-	for _, s := range b {
-		end := segEnd(&s)
-		for i < len(a) && segEnd(&a[i]) <= s.Start {
-			take()
-		}
-		cur := max(s.Start, last)
-		for i < len(a) && a[i].Start < end {
-			if a[i].Start > cur {
-				out = append(out, timeline.Segment{Start: cur, Dur: int64(a[i].Start - cur), Row: s.Row, Owner: s.Owner, Sub: s.Sub})
+	return out
+}
+
+// overlay is under as a stream.
+type overlay struct {
+	a, b       segStream
+	sa, sb     timeline.Segment // that a and b give next
+	hasA, hasB bool
+	inside     bool          // sb is being filled in: all of it before cur is dealt with
+	cur        timeline.Time // in sb
+	last       timeline.Time // end of what is out already
+}
+
+func newOverlay(a, b segStream) *overlay {
+	u := &overlay{a: a, b: b, last: math.MinInt64}
+	u.sa, u.hasA = a()
+	u.sb, u.hasB = b()
+	return u
+}
+
+func (u *overlay) take() (timeline.Segment, bool) {
+	s, ok := u.sa, u.hasA
+	if ok {
+		u.last = segEnd(&s)
+		u.sa, u.hasA = u.a()
+	}
+	return s, ok
+}
+
+func (u *overlay) piece(end timeline.Time) timeline.Segment {
+	return timeline.Segment{Start: u.cur, Dur: int64(end - u.cur), Row: u.sb.Row, Owner: u.sb.Owner, Sub: u.sb.Sub}
+}
+
+func (u *overlay) next() (timeline.Segment, bool) {
+	for u.hasB {
+		if !u.inside {
+			if u.hasA && segEnd(&u.sa) <= u.sb.Start {
+				return u.take()
 			}
-			take()
-			cur = max(cur, last)
+			u.inside, u.cur = true, max(u.sb.Start, u.last)
 		}
-		if cur < end {
-			out = append(out, timeline.Segment{Start: cur, Dur: int64(end - cur), Row: s.Row, Owner: s.Owner, Sub: s.Sub})
-			last = end
+		end := segEnd(&u.sb)
+		if u.hasA && u.sa.Start < end {
+			if u.sa.Start > u.cur {
+				s := u.piece(u.sa.Start)
+				u.cur = u.sa.Start
+				return s, true
+			}
+			u.cur = max(u.cur, segEnd(&u.sa))
+			return u.take()
+		}
+		s := u.piece(end)
+		u.inside = false
+		u.sb, u.hasB = u.b()
+		if s.Dur > 0 {
+			u.last = end
+			return s, true
 		}
 	}
-	return append(out, a[i:]...)
+	return u.take()
 }
 
 var classSub = [nClasses]timeline.Sub{ClassMatmul: timeline.SubMatmul, ClassConv: timeline.SubConv, ClassAttention: timeline.SubAttention,
@@ -67,13 +120,33 @@ var classSub = [nClasses]timeline.Sub{ClassMatmul: timeline.SubMatmul, ClassConv
 	ClassCopyCast: timeline.SubCopyCast, ClassMemset: timeline.SubMemset, ClassOther: timeline.SubOther}
 
 // busySegments gives who owns the time in which the device does something: compute, under it communication, under it copies.
-func (r *reducer) busySegments(d *device) []timeline.Segment {
+func (r *reducer) busySegments(d *device) segStream {
+	var some [layerD2H + 1]bool
+	for i := range d.ops {
+		some[d.ops[i].layer] = true
+	}
+	out := r.pile(d, func(l layer) bool { return l == layerCompute }, r.computeSub, false)
+	if some[layerComm] {
+		out = newOverlay(out, r.pile(d, func(l layer) bool { return l == layerComm }, func(*devOp) (timeline.Owner, timeline.Sub) {
+			return timeline.CommUndivided, timeline.SubNone
+		}, true)).next
+	}
+	if some[layerH2D] || some[layerD2H] {
+		out = newOverlay(out, r.pile(d, func(l layer) bool { return l >= layerH2D }, r.copyOwner, true)).next
+	}
+	return out
+}
+
+// pile gives the time that ops of some layers take, each instant to the op that began first.
+func (r *reducer) pile(d *device, want func(layer) bool, sub func(*devOp) (timeline.Owner, timeline.Sub), sameRow bool) segStream {
 	sp := &r.tl.Spans
-	pile := func(want func(layer) bool, n int, sub func(*devOp) (timeline.Owner, timeline.Sub), sameRow bool) []timeline.Segment {
-		out := make([]timeline.Segment, 0, n)
-		cur := timeline.Time(math.MinInt64)
-		for i := range d.ops {
+	i, cur := 0, timeline.Time(math.MinInt64)
+	var two [2]timeline.Segment // the one that may still grow, and the next
+	out := two[:0]
+	return func() (timeline.Segment, bool) {
+		for i < len(d.ops) {
 			op := &d.ops[i]
+			i++
 			if !want(op.layer) || op.end <= cur {
 				continue
 			}
@@ -81,19 +154,19 @@ func (r *reducer) busySegments(d *device) []timeline.Segment {
 			o, u := sub(op)
 			out = push(out, timeline.Segment{Start: s, Dur: int64(op.end - s), Row: sp.Row[op.span], Owner: o, Sub: u}, sameRow)
 			cur = op.end
+			if len(out) == 2 {
+				done := out[0]
+				out = append(out[:0], out[1])
+				return done, true
+			}
 		}
-		return out
+		if len(out) == 0 {
+			return timeline.Segment{}, false
+		}
+		done := out[0]
+		out = out[:0]
+		return done, true
 	}
-	var count [4]int
-	for i := range d.ops {
-		count[d.ops[i].layer]++
-	}
-	c := pile(func(l layer) bool { return l == layerCompute }, count[layerCompute], r.computeSub, false)
-	n := pile(func(l layer) bool { return l == layerComm }, count[layerComm], func(*devOp) (timeline.Owner, timeline.Sub) {
-		return timeline.CommUndivided, timeline.SubNone
-	}, true)
-	h := pile(func(l layer) bool { return l >= layerH2D }, count[layerH2D]+count[layerD2H], r.copyOwner, true)
-	return under(under(c, n), h)
 }
 
 func (r *reducer) computeSub(op *devOp) (timeline.Owner, timeline.Sub) {
@@ -175,19 +248,25 @@ type gapper struct {
 
 // sweep gives segments that tile [lo, hi): the busy ones and, in every gap, who held it.
 func (r *reducer) sweep(d *device, lo, hi timeline.Time) []timeline.Segment {
-	busy := r.busySegments(d)
 	for _, h := range r.threads {
 		h.rewind()
 	}
-	g := &gapper{r: r, out: make([]timeline.Segment, 0, 2*len(busy)+16), refill: math.MinInt64}
-	bi := 0
-	flush := func(to timeline.Time) {
-		for bi < len(busy) && busy[bi].Start < to {
-			g.out = append(g.out, busy[bi])
-			bi++
+	pieces, cur := 0, lo
+	for i := range d.ops {
+		if end := d.ops[i].end; end > cur {
+			pieces, cur = pieces+1, end
 		}
 	}
-	cur := lo
+	g := &gapper{r: r, out: make([]timeline.Segment, 0, 2*pieces+16), refill: math.MinInt64}
+	next := r.busySegments(d)
+	busy, more := next()
+	flush := func(to timeline.Time) {
+		for more && busy.Start < to {
+			g.out = append(g.out, busy)
+			busy, more = next()
+		}
+	}
+	cur = lo
 	var prev *devOp // whose end opens the gap
 	for i := range d.ops {
 		op := &d.ops[i]
@@ -442,19 +521,30 @@ func (g *gapper) owner(v view) (timeline.Owner, timeline.Sub) {
 
 // stagingSub is the memory of the copy that a blocking copy call stages.
 func (g *gapper) stagingSub(call int32) timeline.Sub {
-	if call >= 0 {
-		link := g.r.tl.Spans.Link[call]
-		if c, ok := slices.BinarySearchFunc(g.r.copyLinks, link, func(a copyLink, l uint32) int {
-			switch {
-			case a.link < l:
-				return -1
-			case a.link > l:
-				return 1
-			}
-			return 0
-		}); ok {
-			return memSub(g.r.copyLinks[c].mem)
-		}
+	st := g.r.staged
+	if i, ok := slices.BinarySearchFunc(st, call, func(a stagedCopy, c int32) int { return cmp.Compare(a.call, c) }); ok {
+		return st[i].mem
 	}
 	return timeline.SubPageable
+}
+
+// stagedCopy is the memory of the copy that a blocking copy call stages.
+type stagedCopy struct {
+	call int32
+	mem  timeline.Sub
+}
+
+// stage notes what the blocking copy calls stage.
+func (r *reducer) stage() {
+	for _, h := range r.threads {
+		for i, code := range h.code {
+			if code != evStaging {
+				continue
+			}
+			link := r.tl.Spans.Link[h.ev[i]]
+			if c, ok := slices.BinarySearchFunc(r.copyLinks, link, func(a copyLink, l uint32) int { return cmp.Compare(a.link, l) }); ok {
+				r.staged = append(r.staged, stagedCopy{h.ev[i], memSub(r.copyLinks[c].mem)})
+			}
+		}
+	}
 }
