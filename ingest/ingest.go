@@ -30,6 +30,9 @@ type Format struct {
 	Read func(ctx context.Context, in *Input, b *timeline.Builder) error
 	// Convert is the one command that turns an unread format into a read one; required when Read is nil.
 	Convert string
+	// Split finds the outputs of other tools that the file is made of: it calls part with the name and the text of each, in order. A part
+	// whose format is read becomes a file of its own, named file!/part like the member of an archive; Read then reads what is left.
+	Split func(r io.Reader, part func(name string, text io.Reader) error) error
 	// Bulk formats hold one rank's spans each: they are read one at a time, reduced and let go.
 	Bulk bool
 	// Asks says what it lets be asked, for inspect: checklist stages.

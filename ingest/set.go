@@ -35,6 +35,7 @@ type File struct {
 	Read     bool
 
 	in     *Input
+	whole  *File // what it is a part of, see Format.Split; nil
 	stored stored
 	hashed sync.Once // guards the first opening of stored, the one that is hashed
 	hash   *hashedReader
@@ -98,6 +99,9 @@ func OpenContext(ctx context.Context, paths []string, formats []Format, opt Opti
 		f.in = &Input{Path: f.Source.Path, Size: -1, Opt: &s.opt, open: f.open}
 		if len(d.layers) == 0 {
 			f.in.Size, f.in.file = st.size, st.file
+		}
+		if f.Format != nil && f.Format.Split != nil {
+			s.split(f, d, as)
 		}
 	}
 	for _, p := range paths {
@@ -357,6 +361,9 @@ func (s *Set) read(ctx context.Context, f *File) (tl *timeline.Timeline, err err
 	src := &tl.Sources[0]
 	src.Path, src.Format, src.Bytes, src.SHA256, src.Note, src.Head = f.Source.Path, f.Format.Name, f.Source.Bytes, f.Source.SHA256, f.Source.Note, f.Source.Head
 	src.Used = err == nil && src.Rows > 0
+	if f.whole != nil && src.Host == "" {
+		src.Host = f.whole.Source.Host // read before its parts: its path is shorter
+	}
 	if len(tl.Clocks) == 0 {
 		tl.Clocks = append(tl.Clocks, timeline.Clock{Name: src.Path, Why: "the file states no time"})
 		src.Clock = 0

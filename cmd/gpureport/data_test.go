@@ -119,6 +119,9 @@ func TestDataFormats(t *testing.T) {
 	seen := map[string]bool{}
 	for _, in := range list.Inputs {
 		seen[in.Path] = true
+		if strings.Contains(in.Path, "!/") {
+			continue // ingest/bugreport looks at parts
+		}
 		if want := wantFormat(in.Path); in.Format != want {
 			t.Errorf("%s: format %s, the manifest says %s", in.Path, in.Format, want)
 		}

@@ -4,6 +4,7 @@ package formats
 
 import (
 	"gpureport/ingest"
+	"gpureport/ingest/bugreport"
 	"gpureport/ingest/dcgm"
 	"gpureport/ingest/dmon"
 	"gpureport/ingest/kernlog"
@@ -57,7 +58,8 @@ var List = []ingest.Format{
 	smilist.Format,
 	smiStats,
 	smiDaemon,
-	smiCapture,
+	bugreport.Format,
+	bugreport.Capture,
 	smiNoHeader,
 	promtext.Format,
 	kernlog.Format,

@@ -114,10 +114,6 @@ var (
 	smiDaemon = unread("smi-daemon", "a log of nvidia-smi daemon", "nvidia-smi replay -f NAME gives its text; "+recordQuery, func(h ingest.Head) bool {
 		return strings.HasPrefix(h.Name, "nvstats-") && len(h.Text) == 0
 	})
-	smiCapture = unread("smi-capture", "outputs of several commands in one file", recordQuery, func(h ingest.Head) bool {
-		lines := firstLines(h.Text, 8)
-		return len(lines) > 2 && strings.Trim(lines[0], "#=") == "" && len(lines[0]) > 20 && strings.Contains(strings.ToLower(strings.Join(lines[1:], " ")), "capture")
-	})
 	// The columns of a log without header cannot be known: it stays unknown, with advice.
 	smiNoHeader = unread(ingest.Unknown, "nvidia-smi output without its header, so that nobody knows its columns", recordQuery, func(h ingest.Head) bool {
 		lines := firstLines(h.Text, 20)
