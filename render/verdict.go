@@ -287,13 +287,24 @@ func (b *builder) insufficient() string {
 		return "The trace holds no GPU activity, so nobody can be named."
 	}
 	run := runSubject(b.in.Facts)
-	if v, need := b.in.Facts.Get(run, "run.sawtooth_period_s"); need == nil {
+	v, need := b.in.Facts.Get(run, "run.sawtooth_period_s")
+	if c := b.checkOf("idle.sawtooth"); need != nil && len(r.GPUs) == 1 && c != nil && c.Outcome == "finding" { // one GPU has no common curve
+		for i, s := range b.in.Facts.Subjects {
+			if s.ID == r.GPUs[0].ID {
+				v, need = b.in.Facts.Get(i, "gpu.sawtooth_period_s")
+			}
+		}
+	}
+	if need == nil {
 		n := len(r.GPUs)
 		who := "The GPU drops"
 		if n > 1 {
 			who = "The " + itoa(n) + " GPUs drop"
 			if c := b.checkOf("idle.cross-gpu"); c != nil && c.Outcome == "finding" {
 				who = "All " + strings.ToLower(NumberWord(n)) + " GPUs drop together"
+				if n == 2 {
+					who = "Both GPUs drop together"
+				}
 			}
 		}
 		if n == 1 || who != "" {

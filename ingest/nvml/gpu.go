@@ -340,6 +340,7 @@ func (r *reader) gpuSlow(at int64, c *glRec) {
 	}
 	r.scaled(t, timeline.ECCCorrected, at, corr, 1, 0, big)
 	r.scaled(t, timeline.ECCUncorrected, at, unc, 1, 0, big)
+	r.scaled(t, timeline.ECCVolUnc, at, c.ECC.at(1), 1, 0, big)
 	for k, m := range []timeline.Metric{timeline.ECCAggDRAMCorr, timeline.ECCAggDRAMUnc, timeline.ECCAggSRAMCorr, timeline.ECCAggSRAMUnc} {
 		r.scaled(t, m, at, c.ECCD.at(k), 1, 0, big)
 	}

@@ -36,7 +36,7 @@ var smi = map[string]target{
 	"pcie_link_gen_max": gauge(timeline.PCIeGenMax, 1, 0, 16), "pcie_link_width_current": gauge(timeline.PCIeWidth, 1, 0, 64), "pcie_link_width_max": gauge(timeline.PCIeWidthMax, 1, 0, 64),
 	"pcie_throughput_rx_bytes_per_second": gauge(timeline.PCIeRx, 1, 0, 130e9), "pcie_throughput_tx_bytes_per_second": gauge(timeline.PCIeTx, 1, 0, 130e9),
 	"ecc_errors_corrected_aggregate_total": gauge(timeline.ECCCorrected, 1, 0, 1e15), "ecc_errors_corrected_volatile_total": ranked(1, gauge(timeline.ECCCorrected, 1, 0, 1e15)),
-	"ecc_errors_uncorrected_aggregate_total": gauge(timeline.ECCUncorrected, 1, 0, 1e15), "ecc_errors_uncorrected_volatile_total": ranked(1, gauge(timeline.ECCUncorrected, 1, 0, 1e15)),
+	"ecc_errors_uncorrected_aggregate_total": gauge(timeline.ECCUncorrected, 1, 0, 1e15), "ecc_errors_uncorrected_volatile_total": gauge(timeline.ECCVolUnc, 1, 0, 1e15),
 	"remapped_rows_correctable": gauge(timeline.RemapCorr, 1, 0, 1e9), "remapped_rows_uncorrectable": gauge(timeline.RemapUncorr, 1, 0, 1e9),
 	"remapped_rows_pending": gauge(timeline.RemapPending, 1, 0, 1), "remapped_rows_failure": gauge(timeline.RemapFailed, 1, 0, 1), "retired_pages_pending": gauge(timeline.RetirePending, 1, 0, 1),
 	"fan_speed_ratio": gauge(timeline.Fan, 1, 0, 2), "pstate": gauge(timeline.PState, 1, 0, 32), "energy_joules_total": gauge(timeline.Energy, 1, 0, big),

@@ -92,7 +92,7 @@ var targets = map[string]target{
 	"pcie.link.gen.max": {timeline.PCIeGenMax, unit.Count, 0, 16, 0}, "pcie.link.width.current": {timeline.PCIeWidth, unit.Count, 0, 64, 0},
 	"pcie.link.width.max":                  {timeline.PCIeWidthMax, unit.Count, 0, 64, 0},
 	"ecc.errors.corrected.aggregate.total": {timeline.ECCCorrected, unit.Count, 0, big, 0}, "ecc.errors.corrected.volatile.total": {timeline.ECCCorrected, unit.Count, 0, big, 1},
-	"ecc.errors.uncorrected.aggregate.total": {timeline.ECCUncorrected, unit.Count, 0, big, 0}, "ecc.errors.uncorrected.volatile.total": {timeline.ECCUncorrected, unit.Count, 0, big, 1},
+	"ecc.errors.uncorrected.aggregate.total": {timeline.ECCUncorrected, unit.Count, 0, big, 0}, "ecc.errors.uncorrected.volatile.total": {timeline.ECCVolUnc, unit.Count, 0, big, 0},
 	"clocks_event_reasons_counters.sw_power_cap":            {timeline.ThrottlePower, "us", 0, big, 0},
 	"clocks_event_reasons_counters.sw_thermal_slowdown":     {timeline.ThrottleSWThermal, "us", 0, big, 0},
 	"clocks_event_reasons_counters.hw_thermal_slowdown":     {timeline.ThrottleHWThermal, "us", 0, big, 0},

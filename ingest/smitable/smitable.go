@@ -270,7 +270,7 @@ func (r *reader) gpuLine(h *host, text string, row uint64) {
 			r.word(h, g, timeline.AttrDriverModel, m[3], row)
 		}
 		if n, err := strconv.ParseFloat(m[6], 64); err == nil && n >= 0 && n < 1e18 {
-			r.reading(h, g, timeline.ECCUncorrected, n, row)
+			r.reading(h, g, timeline.ECCVolUnc, n, row)
 			r.word(h, g, timeline.AttrECC, "enabled", row)
 		} else if m[6] == "Off" {
 			r.word(h, g, timeline.AttrECC, "disabled", row)

@@ -36,6 +36,9 @@ type Subject struct {
 	ID   string // run; host name; rank2; gpu0
 	Rank int    // its rank's number, -1 none or unknown
 	Up   int    // index of the subject that holds it in Set.Subjects; -1 for the run
+
+	// Unused says why a GPU that only logs know takes no part in the run: only what is found or passed about its hardware is told.
+	Unused string
 }
 
 // Decl declares a fact. ID, Doc, Unit, Per and Capture are required; a test refuses blanks.

@@ -172,7 +172,9 @@ func (p *Pass) cpusOf(sub int) (Value, bool) {
 }
 
 func (p *Pass) hostAttr(sub int, name string) (timeline.Attr, bool) {
-	return p.attrWhere(name, func(tr *timeline.Track) bool { return tr.Kind == timeline.TrackHostReadings && p.onHost(sub, tr.Source) })
+	return p.attrWhere(name, func(tr *timeline.Track) bool {
+		return tr.Kind == timeline.TrackHostReadings && p.onHost(sub, tr.Source)
+	})
 }
 
 func (p *Pass) runQueue(sub int, cpus float64, known bool) {

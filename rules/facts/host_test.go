@@ -217,7 +217,7 @@ func TestBeat(t *testing.T) {
 	util := make([]float64, 120) // a step of 0.9 s with one dip in it, read every second: the dip comes back every 9 s
 	for i := range util {
 		util[i] = 0.95
-		if math.Mod(float64(i), 0.9) < 0.1-1e-9 {
+		if i%9 == 0 {
 			util[i] = 0.2
 		}
 	}

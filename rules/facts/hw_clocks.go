@@ -255,16 +255,21 @@ var Clocks = &Deriver{Name: "clocks", After: []*Deriver{Throttle, LedgerShares},
 
 // peerClock is the median clock under load of one logged card.
 type peerClock struct {
-	name  string
-	devs  []timeline.DeviceID
-	clock float64
+	name    string
+	devs    []timeline.DeviceID
+	clock   float64
+	healthy float64 // of the samples that neither heat nor a brake cut; 0 fewer than three
 }
 
 // peerClocks gives the clocks of all cards, those that no trace drives included.
 func (p *Pass) peerClocks() (out []peerClock) {
 	for _, c := range Cards(p.Input) {
 		if f, ok := p.clockUnderLoad(&c); ok {
-			out = append(out, peerClock{c.Name, c.Devices, median(f)})
+			own := 0.0
+			if h := p.healthySamples(&c, p.series(&c, timeline.ClockSM)); len(h) >= 3 {
+				own = median(h)
+			}
+			out = append(out, peerClock{c.Name, c.Devices, median(f), own})
 		}
 	}
 	return out
@@ -322,10 +327,13 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 		p.Set(d, sub, p.sampled(s, clock/base))
 		return base, true
 	}
-	var others []float64
+	var others, healthyOthers []float64
 	for _, o := range peers {
 		if (o.name == c.Name || o.name == "" || c.Name == "") && !(len(o.devs) > 0 && has(c.Devices, o.devs[0])) {
 			others = append(others, o.clock)
+			if o.healthy > 0 {
+				healthyOthers = append(healthyOthers, o.healthy)
+			}
 		}
 	}
 	peer, peerOK := ref(gpuPeers, median(others), "no other GPU of its model was logged under load")
@@ -340,7 +348,7 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 	}
 	limit, limitOK := ref(gpuVsMax, top, p.noMetric(c, "the highest SM clock"))
 
-	healthy, from, why := p.healthyClock(c, s, peer, spec)
+	healthy, from, why := p.healthyClock(c, s, median(healthyOthers), spec)
 	if healthy > 0 {
 		p.Set(gpuHealthyFrom, sub, Value{Text: from, Cover: 1, Conf: timeline.Measured})
 	} else {
@@ -410,20 +418,10 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 }
 
 // healthyClock is the clock the card would hold: the median of its own samples under load that no heat or brake cut, if there are at
-// least three, else its peers', else the data sheet's.
+// least three, else that of such samples of its peers, else the data sheet's. Peers that are cut too are no measure of health.
 func (p *Pass) healthyClock(c *Card, s *timeline.Series, peer, spec float64) (hz float64, from, why string) {
-	if bits := p.series(c, timeline.Reasons); bits != nil {
-		l := p.loadOf(c)
-		beside := p.paired(s, bits)
-		var f []float64
-		for _, j := range p.under(l, s) {
-			if k := beside[j]; k >= 0 && uint64(math.Round(bits.Value[k]))&(reasonSWThermal|reasonHWThermal|reasonPowerBrake) == 0 {
-				f = append(f, s.Value[j])
-			}
-		}
-		if len(f) >= 3 {
-			return median(f), "its own samples that nothing throttled", ""
-		}
+	if f := p.healthySamples(c, s); len(f) >= 3 {
+		return median(f), "its own samples that nothing throttled", ""
 	}
 	switch {
 	case peer > 0:
@@ -432,6 +430,21 @@ func (p *Pass) healthyClock(c *Card, s *timeline.Series, peer, spec float64) (hz
 		return spec, "the data sheet", ""
 	}
 	return 0, "", "neither healthy samples, nor peers, nor a data sheet entry give a healthy clock"
+}
+
+// healthySamples are the clocks under load that neither heat nor a brake cut; none where no reasons were read.
+func (p *Pass) healthySamples(c *Card, s *timeline.Series) (f []float64) {
+	bits := p.series(c, timeline.Reasons)
+	if bits == nil || s == nil {
+		return nil
+	}
+	beside := p.paired(s, bits)
+	for _, j := range p.under(p.loadOf(c), s) {
+		if k := beside[j]; k >= 0 && uint64(math.Round(bits.Value[k]))&(reasonSWThermal|reasonHWThermal|reasonPowerBrake) == 0 {
+			f = append(f, s.Value[j])
+		}
+	}
+	return f
 }
 
 // throttledClock is the mean clock of the samples under load with any of the reasons; 0 if there is none.

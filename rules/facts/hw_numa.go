@@ -89,7 +89,7 @@ func (p *Pass) processCPUs(c *Card, r *timeline.Reduced) (map[int]bool, timeline
 	for i := range p.Base.Attrs {
 		a := p.Base.Attrs[i]
 		tr := &p.Base.Tracks[a.Track]
-		if a.Name != timeline.AttrCPUSet || tr.Kind != timeline.TrackProcess {
+		if a.Name != timeline.AttrProcCPUs || tr.Kind != timeline.TrackProcess {
 			continue
 		}
 		if r != nil && r.Process.PID > 0 {

@@ -228,7 +228,7 @@ func (p *Pass) sxids() {
 var (
 	gpuRemapPending = &Decl{ID: "gpu.remap_pending_flag", Doc: "Whether a row remap or page retirement of the GPU's memory waits for a reset.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
 	gpuRemapFailed  = &Decl{ID: "gpu.remap_failed_flag", Doc: "Whether a row of the GPU's memory could not be remapped.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
-	gpuECC          = &Decl{ID: "gpu.ecc_uncorrected_count", Doc: "Uncorrected memory errors of the GPU since its driver was loaded, the highest reading.", Unit: unit.Count, Per: GPU, Max: 1e15, Capture: "C3"}
+	gpuECC          = &Decl{ID: "gpu.ecc_uncorrected_count", Doc: "Uncorrected memory errors of the GPU since its driver was loaded; where only the total of the card's life is recorded, how far it rose inside the window.", Unit: unit.Count, Per: GPU, Max: 1e15, Capture: "C3"}
 	gpuRecovery     = &Decl{ID: "gpu.reset_required_flag", Doc: "Whether the driver says that the GPU needs a reset, a reboot or a drain.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
 )
 
@@ -238,7 +238,7 @@ var ECC = &Deriver{Name: "ecc", Gives: []*Decl{gpuRemapPending, gpuRemapFailed, 
 	p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) {
 		p.highest(gpuRemapPending, sub, c, "row remaps", timeline.RemapPending, timeline.RetirePending)
 		p.highest(gpuRemapFailed, sub, c, "row remaps", timeline.RemapFailed)
-		p.highest(gpuECC, sub, c, "uncorrected memory errors", timeline.ECCUncorrected)
+		p.uncorrected(sub, c)
 		v, ok := Value{Cover: 1, Conf: timeline.Measured}, false
 		if a, has := p.attr(c, timeline.AttrResetRequired); has {
 			ok = true
@@ -274,6 +274,42 @@ func (p *Pass) state(c *Card, m timeline.Metric) *timeline.Series {
 		}
 	}
 	return best
+}
+
+// uncorrected counts the errors since the driver was loaded. The total of a card's life tells of them only where it rises: those of last year
+// explain nothing.
+func (p *Pass) uncorrected(sub int, c *Card) {
+	v := Value{Cover: 1, Conf: timeline.Measured}
+	known := false
+	add := func(s *timeline.Series) {
+		if s == nil {
+			return
+		}
+		i := argMax(s.Value)
+		refs, _ := p.refsAt(s, []int{i})
+		v.Num += s.Value[i]
+		v.Refs, v.NRefs, known = append(v.Refs, refs...), v.NRefs+1, true
+	}
+	if add(p.state(c, timeline.ECCVolUnc)); !known {
+		add(p.state(c, timeline.ECCVolSRAMUnc))
+		add(p.state(c, timeline.ECCVolDRAMUnc))
+	}
+	if !known {
+		s := p.series(c, timeline.ECCUncorrected)
+		switch {
+		case s == nil:
+			p.Miss(gpuECC, sub, p.noMetric(c, "uncorrected memory errors"))
+			return
+		case len(s.At) < 2:
+			p.Miss(gpuECC, sub, fmt.Sprintf("one reading of the card's whole life (%.0f): when they happened is not known", s.Value[0]))
+			return
+		}
+		rise, at := growth(s)
+		v = p.sampled(s, rise)
+		v.Refs, v.NRefs = p.refsAt(s, at)
+	}
+	v.Num = min(v.Num, gpuECC.Max)
+	p.Set(gpuECC, sub, v)
 }
 
 // highest sets d to the highest reading of the metrics.

@@ -86,7 +86,7 @@ func TestECC(t *testing.T) {
 	g.missing("gpu0", gpuRecovery, "needs a reset")
 	b.seriesAt(d, timeline.RemapPending, 90, 1, 1) // a dump taken after the window: the state outlives it
 	b.series(d, timeline.RemapFailed, 1, 0, 0)
-	b.series(d, timeline.ECCUncorrected, 1, 0, 3, 3)
+	b.series(d, timeline.ECCUncorrected, 1, 40, 43, 43) // of the card's life: 3 of them now
 	b.attr(b.track(0, d), timeline.AttrRecovery, "None", 0, unit.Text)
 	g = b.derive(t)
 	g.num("gpu0", gpuRemapPending, 1)
@@ -95,6 +95,13 @@ func TestECC(t *testing.T) {
 	g.num("gpu0", gpuRecovery, 0)
 	b.in.Base.Attrs[0].Text = "Drain P2P"
 	b.derive(t).num("gpu0", gpuRecovery, 1)
+	b.series(d, timeline.ECCVolSRAMUnc, 1, 1)
+	b.series(d, timeline.ECCVolDRAMUnc, 1, 4)
+	b.derive(t).num("gpu0", gpuECC, 5)
+
+	b = newBench()
+	b.series(b.device(0, a100, ""), timeline.ECCUncorrected, 1, 7)
+	b.derive(t).missing("gpu0", gpuECC, "whole life (7)")
 }
 
 func TestPowerLimitOfPeers(t *testing.T) {
@@ -170,7 +177,7 @@ func TestNUMA(t *testing.T) {
 		tl.Tracks = append(tl.Tracks, timeline.Track{Kind: timeline.TrackProcess, Thread: int64(100 + i), Proc: -1, Device: -1})
 		p := timeline.TrackID(len(tl.Tracks) - 1)
 		b.attr(p, timeline.AttrProcGPU, string(rune('0'+i)), 0, unit.Text)
-		b.attr(p, timeline.AttrCPUSet, cpus, 0, unit.Text)
+		b.attr(p, timeline.AttrProcCPUs, cpus, 0, unit.Text)
 	}
 	g := b.derive(t)
 	g.num("gpu0", gpuRemote, 0)
@@ -194,7 +201,7 @@ func TestNUMAByTheTracedProcess(t *testing.T) {
 		cpus string
 	}{{17, "0-3"}, {4242, "8-15"}} {
 		b.in.Base.Tracks = append(b.in.Base.Tracks, timeline.Track{Kind: timeline.TrackProcess, Thread: p.pid, Proc: -1, Device: -1})
-		b.attr(timeline.TrackID(len(b.in.Base.Tracks)-1), timeline.AttrCPUSet, p.cpus, 0, unit.Text)
+		b.attr(timeline.TrackID(len(b.in.Base.Tracks)-1), timeline.AttrProcCPUs, p.cpus, 0, unit.Text)
 	}
 	b.derive(t).num("gpu0", gpuRemote, 1)
 }

@@ -273,3 +273,16 @@ func TestPairedTakesTheNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestHotPeersAreNoMeasureOfHealth(t *testing.T) {
+	b := newBench()
+	for i := range 2 {
+		d := b.device(i, a100, "")
+		b.series(d, timeline.SMBusy, 1, flat(20, 1)...)
+		b.series(d, timeline.ClockSM, 1, flat(20, 1128e6)...)
+		b.series(d, timeline.Reasons, 1, flat(20, reasonHWThermal)...)
+	}
+	g := b.derive(t)
+	g.text("gpu0", gpuHealthyFrom, "the data sheet")
+	g.about("gpu0", gpuHotClock, 0.8, 1e-9) // of 1410 MHz, not of the other hot card's clock
+}

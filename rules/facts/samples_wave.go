@@ -21,7 +21,7 @@ var (
 	gpuWavePeriod = &Decl{ID: "gpu.sawtooth_period_s", Doc: "Period of the utilisation curve.", Unit: unit.Second, Per: GPU, Max: 1e9, Capture: "C1"}
 	gpuWaveLag    = &Decl{ID: "gpu.sawtooth_period_samples_count", Doc: "Period of the utilisation curve in samples.", Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C1"}
 	gpuWaveTurns  = &Decl{ID: "gpu.sawtooth_periods_count", Doc: "Periods that the curve holds.", Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C1"}
-	gpuWaveDepth  = &Decl{ID: "gpu.sawtooth_depth_frac", Doc: "Range of the utilisation curve from its 10th to its 90th percentile.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C1"}
+	gpuWaveDepth  = &Decl{ID: "gpu.sawtooth_depth_frac", Doc: "Range of the utilisation curve over its period, by the median of each part of it; without a period from its 10th to its 90th percentile.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C1"}
 	gpuWaveDuty   = &Decl{ID: "gpu.sawtooth_duty_frac", Doc: "Share of a period in which utilisation is below the middle of its range.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C1"}
 	gpuWaveShape  = &Decl{ID: "gpu.sawtooth_shape", Doc: "Shape of the folded curve: square (a blocking stall) or ramp (a queue that drains).", Unit: unit.Text, Per: GPU, Capture: "C1"}
 
@@ -62,7 +62,7 @@ func (p *Pass) waveOf(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduc
 	}
 	w := findWave(x)
 	p.Set(gpuWaveNoise, sub, num(min(1, 3/math.Sqrt(float64(len(x))))))
-	p.Set(gpuWaveDepth, sub, num(min(1, max(0, quantile(x, 0.9)-quantile(x, 0.1)))))
+	p.Set(gpuWaveDepth, sub, num(min(1, max(0, w.depth(x)))))
 	p.Set(gpuWaveR, sub, num(w.r))
 	if w.lag == 0 {
 		p.missAll(sub, "the curve has no period of at least two samples", ifPeriod...)
@@ -192,6 +192,24 @@ type wave struct {
 	r     float64
 	duty  float64
 	shape string
+}
+
+// depth is the range of the folded curve: a short dip of every period counts whole, one that came once does not.
+func (w wave) depth(x []float64) float64 {
+	if w.lag == 0 {
+		return quantile(x, 0.9) - quantile(x, 0.1)
+	}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	part := make([]float64, 0, len(x)/w.lag+1)
+	for at := range w.lag {
+		part = part[:0]
+		for i := at; i < len(x); i += w.lag {
+			part = append(part, x[i])
+		}
+		m := median(part)
+		lo, hi = min(lo, m), max(hi, m)
+	}
+	return hi - lo
 }
 
 func findWave(x []float64) (w wave) {
@@ -359,7 +377,7 @@ func fold(x []float64, lag int) (duty float64, shape string) {
 func (p *Pass) commonCurves() (curves [][]float64, ids []string, step time.Duration, cover float64, why string) {
 	var all []*timeline.Series
 	p.eachGPU(func(_ int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) {
-		if s := p.series(c, timeline.SMBusy); s != nil && len(s.At) > 1 {
+		if s := p.series(c, timeline.SMBusy); s != nil && len(s.At) > 1 && !c.Unused { // one that stands idle all along is late for nothing
 			all = append(all, s)
 			ids = append(ids, c.ID)
 		}

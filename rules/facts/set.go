@@ -122,6 +122,9 @@ func (p *Pass) inTables(refs []Ref) []Ref {
 
 // Miss says why subject sub has no value of d.
 func (p *Pass) Miss(d *Decl, sub int, why string) {
+	if why == noTrace && len(p.Job.GPUs) > 0 && p.Facts.Subjects[sub].Kind == GPU {
+		why = "no trace of a process on this GPU was given"
+	}
 	p.Facts.vals[sub][d.ID] = entry{need: &Need{Fact: d.ID, Why: why, Capture: d.Capture}}
 }
 

@@ -18,6 +18,7 @@ type Card struct {
 	UUID    string // "" unknown
 	Trace   int    // position in Job.GPUs, -1 none
 	Devices []timeline.DeviceID
+	Unused  bool // no trace drives it, others are driven by some, and nothing shows it at work
 }
 
 // Cards lists the GPUs of the report in its order: those of the traces, then those that only logs know, by the number of their id. Where
@@ -53,6 +54,7 @@ func Cards(in *Input) []Card {
 	for _, id := range ids {
 		c := loggedCard(in.Base, in.Logs[id])
 		c.ID = id
+		c.Unused = len(traced) > 0 && !works(in, &c)
 		out = append(out, c)
 	}
 	if in.Logs == nil && len(out) == 0 {
@@ -67,6 +69,21 @@ func Cards(in *Input) []Card {
 		}
 	}
 	return out
+}
+
+// works tells whether the readings of a card show it at work: more than one in twenty with 10 % utilisation or more.
+func works(in *Input, c *Card) bool {
+	s := cardSeries(in, c, timeline.SMBusy)
+	if s == nil {
+		return false
+	}
+	n := 0
+	for _, v := range s.Value {
+		if v >= utilLow {
+			n++
+		}
+	}
+	return 20*n > len(s.Value)
 }
 
 func loggedCard(tl *timeline.Timeline, devs []timeline.DeviceID) Card {
@@ -144,7 +161,11 @@ func Subjects(in *Input) []Subject {
 		if c.Trace >= 0 {
 			up = firstRank + in.Job.GPUs[c.Trace].Rank
 		}
-		out = append(out, Subject{Kind: GPU, ID: c.ID, Rank: c.Rank, Up: up})
+		s := Subject{Kind: GPU, ID: c.ID, Rank: c.Rank, Up: up}
+		if c.Unused {
+			s.Unused = "no trace drives it, and no log shows it at work"
+		}
+		out = append(out, s)
 	}
 	return out
 }
