@@ -412,8 +412,11 @@ func (b *builder) series() {
 			if row.Subject == "" {
 				row.Subject = "unmatched " + deviceWord(&base.Devices[tr.Device])
 			}
-		} else {
-			row.Subject = "host"
+		} else if row.Subject = "host"; tr.Kind == timeline.TrackNIC {
+			row.Subject = tr.Name
+			if h := base.Sources[tr.Source].Host; h != "" && len(b.in.Facts.Of(facts.Host)) > 1 {
+				row.Subject = h + " " + tr.Name
+			}
 		}
 		if c := base.Sources[tr.Source].Clock; int(c) >= 0 && int(c) < len(base.Clocks) {
 			row.Clock = base.Clocks[c].Name

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"strings"
 
 	"gpureport/rules/facts"
 )
@@ -69,7 +70,7 @@ func activityTable(r *Report) (Table, bool) {
 		if a.Cover != nil {
 			cover = Cell{Text: Pct(*a.Cover)}
 		}
-		t.Rows = append(t.Rows, Row{ID: "activity-" + r.GPUs[i].ID, Cells: []Cell{{Text: gpuLabel(r, r.GPUs[i].ID), Strong: true}, share(a.SMComputing), share(a.TensorComputing), share(a.DRAMComputing),
+		t.Rows = append(t.Rows, Row{ID: "activity-" + r.GPUs[i].ID, Cells: []Cell{{Text: strings.Replace(gpuLabel(r, r.GPUs[i].ID), " ", nbsp, 1), Strong: true}, share(a.SMComputing), share(a.TensorComputing), share(a.DRAMComputing),
 			share(a.SM), share(a.Tensor), share(a.DRAM), cover}})
 	}
 	return t, len(t.Rows) > 0

@@ -296,6 +296,10 @@ func hardwareSection(r *Report) (Section, bool) {
 			l.Missing = append(l.Missing, sp.title+": not recorded")
 		}
 	}
+	// Readings of a trace's own file may fill a small part of the window: then the axis is theirs.
+	if lo, hi := lanesExtent(l.Lanes); hi > lo && hi-lo < l.EndS/2 {
+		l.StartS, l.EndS = max(lo, 0), hi
+	}
 	s := Section{ID: "hardware", Title: "Hardware", Lead: "Did the card cause it? Dots are instants, dashes are averages over the time they cover. GPUs that agree are one band, an odd one has its own line."}
 	if len(l.Lanes) == 0 {
 		s.Lead = "No clock, power or temperature was recorded, so the hardware was not looked at."

@@ -1,9 +1,11 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 
@@ -110,17 +112,27 @@ type laneSpec struct {
 	metric, title, unit string
 	scale               float64
 	min, max            float64 // max 0: from the data
+	of                  string  // what the curves are of; "" GPUs
 }
 
 var laneSpecs = []laneSpec{
-	{"sm_busy_frac", "Utilisation", "%", 100, 0, 100},
-	{"clock_sm_hz", "SM clock", "MHz", 1e-6, 0, 0},
-	{"power_w", "Power", "W", 1, 0, 0},
-	{"temp_gpu_c", "Temperature", "°C", 1, 0, 0},
-	{"mem_used_bytes", "Memory used", "GB", 1e-9, 0, 0},
-	{"pcie_h2d_bytes_per_s", "PCIe to GPU", "GB/s", 1e-9, 0, 0},
-	{"pcie_d2h_bytes_per_s", "PCIe to host", "GB/s", 1e-9, 0, 0},
-	{"pcie_gen_count", "PCIe generation", "", 1, 0, 0},
+	{metric: "sm_busy_frac", title: "Utilisation", unit: "%", scale: 100, max: 100},
+	{metric: "clock_sm_hz", title: "SM clock", unit: "MHz", scale: 1e-6},
+	{metric: "power_w", title: "Power", unit: "W", scale: 1},
+	{metric: "temp_gpu_c", title: "Temperature", unit: "°C", scale: 1},
+	{metric: "mem_used_bytes", title: "Memory used", unit: "GB", scale: 1e-9},
+	{metric: "pcie_h2d_bytes_per_s", title: "PCIe to GPU", unit: "GB/s", scale: 1e-9},
+	{metric: "pcie_d2h_bytes_per_s", title: "PCIe to host", unit: "GB/s", scale: 1e-9},
+	{metric: "pcie_gen_count", title: "PCIe generation", scale: 1},
+}
+
+// counterLanes are drawn on the time line where they were sampled: what kernels use of the card, and the network beside collectives.
+var counterLanes = []laneSpec{
+	{metric: "sm_active_frac", title: "SMs in use", unit: "%", scale: 100, max: 100},
+	{metric: "tensor_active_frac", title: "Tensor", unit: "%", scale: 100, max: 100},
+	{metric: "dram_active_frac", title: "DRAM", unit: "%", scale: 100, max: 100},
+	{metric: "net_tx_bytes_per_s", title: "Net out", unit: "GB/s", scale: 1e-9, of: "ports"},
+	{metric: "net_rx_bytes_per_s", title: "Net in", unit: "GB/s", scale: 1e-9, of: "ports"},
 }
 
 // lane draws one metric over all GPUs: up to four curves each by itself, more as a band with the odd ones apart.
@@ -171,9 +183,13 @@ func lane(r *Report, spec laneSpec) (Lane, bool) {
 		l.Max = niceMax(peak)
 	}
 	if len(l.Curves) > 1 {
-		l.Curves = band(l.Curves, oddSubjects(r, subjects))
+		l.Curves = band(l.Curves, oddSubjects(r, subjects), cmp.Or(spec.of, "GPUs"))
 	}
-	t := Table{Title: spec.title, Columns: []Column{{Title: "At, s", Num: true}, {Title: "GPU"}, {Title: spec.title + unitSuffix(spec.unit), Num: true}}}
+	whose := "GPU"
+	if spec.of == "ports" {
+		whose = "Port"
+	}
+	t := Table{Title: spec.title, Columns: []Column{{Title: "At, s", Num: true}, {Title: whose}, {Title: spec.title + unitSuffix(spec.unit), Num: true}}}
 	for _, id := range subjects {
 		s := best[id]
 		for i := range s.AtNS {
@@ -252,7 +268,7 @@ func oddSubjects(r *Report, subjects []string) map[int]bool {
 }
 
 // band turns many curves into one band with a middle line and leaves the odd ones as they are.
-func band(curves []Curve, odd map[int]bool) []Curve {
+func band(curves []Curve, odd map[int]bool, of string) []Curve {
 	means := make([]float64, len(curves))
 	for i, c := range curves {
 		for _, v := range c.Value {
@@ -284,7 +300,7 @@ func band(curves []Curve, odd map[int]bool) []Curve {
 		return append([]Curve{rest[0]}, out...)
 	}
 	if len(rest) > 1 {
-		b := Curve{Name: fmt.Sprintf("%d GPUs", len(rest))}
+		b := Curve{Name: fmt.Sprintf("%d %s", len(rest), of)}
 		if len(out) > 0 {
 			b.Name = fmt.Sprintf("%d others", len(rest))
 		}
@@ -343,8 +359,12 @@ func timeLineSection(r *Report) (Section, bool) {
 			t.Legend = append(t.Legend, o.String())
 		}
 	}
-	for _, sp := range laneSpecs[:3] {
+	// Readings of the GPU's work first, then what it worked at, then the network beside collectives.
+	for _, sp := range slices.Concat(laneSpecs[:1], counterLanes[:3], laneSpecs[1:3], counterLanes[3:]) {
 		l, ok := lane(r, sp)
+		if !ok && slices.Contains(counterLanes, sp) {
+			continue // seldom sampled: the checks that ask for it say how
+		}
 		if !ok {
 			t.Missing = append(t.Missing, sp.title+": not recorded")
 			continue
@@ -432,12 +452,38 @@ func timeLineSection(r *Report) (Section, bool) {
 	if len(others) > 0 {
 		t.Note += fmt.Sprintf(" %d of %d GPUs are drawn: those to blame, the extremes of each owner and a typical one.", len(rows), len(r.Ledger))
 	}
-	// A log of hours around a trace of seconds: begin with the trace in view.
-	if len(t.Lanes) == 0 {
-		t.StartS, t.EndS = max(lo, 0), hi
+	// The axis is as long as what is drawn: a recording may begin long before the trace and its readings.
+	if from, to := lanesExtent(t.Lanes); to > from {
+		lo, hi = min(lo, from), max(hi, to)
 	}
+	for _, e := range t.Events {
+		lo, hi = min(lo, e.StartS), max(hi, e.EndS)
+	}
+	t.StartS, t.EndS = max(lo, 0), min(hi, t.EndS)
 	s.Blocks = []Block{t}
 	return s, true
+}
+
+// lanesExtent is from the first to the last reading, with the window that the first covers; both 0 without readings.
+func lanesExtent(lanes []Lane) (from, to float64) {
+	none := true
+	for i := range lanes {
+		for _, c := range lanes[i].Curves {
+			n := len(c.AtS)
+			if n == 0 {
+				continue
+			}
+			start := c.AtS[0]
+			if lanes[i].Covers == "window" {
+				start -= lanes[i].WindowS
+			}
+			if none {
+				from, to, none = start, c.AtS[n-1], false
+			}
+			from, to = min(from, start), max(to, c.AtS[n-1])
+		}
+	}
+	return from, to
 }
 
 func dipMarks(r *Report) []DipMark {
