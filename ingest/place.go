@@ -78,6 +78,7 @@ func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
 	}
 	slices.SortFunc(p.spans, func(a, b timeline.Interval) int { return cmp.Compare(a.Start, b.Start) })
 	p.relative = relative > 0
+	p.years()
 	var undecided []timeline.SourceID
 	for i := range base.Sources {
 		src := timeline.SourceID(i)
@@ -131,7 +132,8 @@ func (p *placer) clock(src timeline.SourceID) *timeline.Clock {
 	return &p.base.Clocks[p.base.Sources[src].Clock]
 }
 
-// span is what the readings and marks of src cover, on its own clock.
+// span is what the readings and marks of src cover, on its own clock; of a source without readings also what it says that it covers, for
+// a log of events may hold none.
 func (p *placer) span(src timeline.SourceID) timeline.Interval {
 	var iv timeline.Interval
 	grow := func(start, end timeline.Time) {
@@ -146,6 +148,11 @@ func (p *placer) span(src timeline.SourceID) timeline.Interval {
 			continue
 		}
 		grow(s.At[0], s.At[len(s.At)-1]+1)
+	}
+	if iv.Empty() {
+		for _, c := range p.base.Sources[src].Coverage {
+			grow(c.Start, c.End)
+		}
 	}
 	for i, t := range p.base.Marks.Track {
 		if p.base.Tracks[t].Source == src {
