@@ -484,7 +484,12 @@ func unseenText(r *Report) string {
 	} else if !kinds["smiquery"] {
 		no = append(no, "No clock reasons and no link state.")
 	}
-	no = append(no, "CPU, disk and kernel-log records are not read yet.")
+	if !kinds["sysstat"] && !kinds["gpureport-record"] {
+		no = append(no, "No CPUs and no disks.")
+	}
+	if !kinds["kernel-log"] {
+		no = append(no, "No kernel log.")
+	}
 	return strings.Join(no, " ")
 }
 
