@@ -143,14 +143,15 @@ func lane(r *Report, spec laneSpec) (Lane, bool) {
 			list = append(list, s)
 		}
 	}
-	// one source a subject: the one with most readings
+	// one source a subject: the one with most readings, of which those finer than one a second do not count
+	seconds := func(s *Series) int { return min(len(s.AtNS), int((s.AtNS[len(s.AtNS)-1]-s.AtNS[0])/sec)+1) }
 	best := map[string]*Series{}
 	var subjects []string
 	for _, s := range list {
 		if best[s.Subject] == nil {
 			subjects = append(subjects, s.Subject)
 		}
-		if b := best[s.Subject]; b == nil || len(s.AtNS) > len(b.AtNS) {
+		if b := best[s.Subject]; b == nil || cmp.Or(cmp.Compare(seconds(s), seconds(b)), cmp.Compare(len(s.AtNS), len(b.AtNS))) > 0 {
 			best[s.Subject] = s
 		}
 	}

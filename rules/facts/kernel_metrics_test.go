@@ -190,6 +190,18 @@ func TestPorts(t *testing.T) {
 	none.derive(t).missing("a", hostPorts, "no network port")
 }
 
+// A profiler's thousand clocks of one second do not stand for a log's minute.
+func TestFineReadingsDoNotHideALog(t *testing.T) {
+	b := newBench()
+	d := b.device(0, "", "")
+	fine := b.deviceOf(b.source("run.sqlite", "nsys", timeline.Recorded), 0, "", "")
+	b.series(d, timeline.SMBusy, 1, flat(60, 1)...)
+	b.series(d, timeline.ClockSM, 1, flat(60, 1.2e9)...)
+	b.seriesAt(fine, timeline.ClockGPC, 30, 0.001, flat(1000, 1.9e9)...)
+	b.in.Logs = map[string][]timeline.DeviceID{"gpu0": {d, fine}}
+	b.derive(t).num("gpu0", gpuClock, 1.2e9)
+}
+
 // Facts of counters are shares; nothing here may pass 1 whatever the readings are.
 func TestCountersStayShares(t *testing.T) {
 	for _, m := range counterMetrics {

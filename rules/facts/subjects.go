@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -199,7 +200,8 @@ func (p *Pass) missAll(sub int, why string, ds ...*Decl) {
 	}
 }
 
-// series gives the readings of one metric of a card inside the run's window: of several sources the one with most. nil: none.
+// series gives the readings of one metric of a card inside the run's window: of several sources the one with most, finer ones than one a
+// second not counted, so that a profiler's seconds do not hide a log's minutes. nil: none.
 func (p *Pass) series(c *Card, m timeline.Metric) *timeline.Series {
 	return cardSeries(p.Input, c, m)
 }
@@ -211,11 +213,17 @@ func cardSeries(in *Input, c *Card, m timeline.Metric) *timeline.Series {
 		if s.Metric.Name != m.Name || !has(c.Devices, in.Base.Tracks[s.Track].Device) {
 			continue
 		}
-		if cut := cutSeries(in, s); len(cut.At) > 0 && (best == nil || len(cut.At) > len(best.At)) {
+		if cut := cutSeries(in, s); len(cut.At) > 0 && (best == nil || tellsMore(cut.At, best.At)) {
 			best = &cut
 		}
 	}
 	return best
+}
+
+// tellsMore compares two sources of one metric: by readings, at most one a second of the time they span; then by all.
+func tellsMore(a, b []timeline.Time) bool {
+	seconds := func(at []timeline.Time) int { return min(len(at), int((at[len(at)-1]-at[0])/1e9)+1) }
+	return cmp.Or(cmp.Compare(seconds(a), seconds(b)), cmp.Compare(len(a), len(b))) > 0
 }
 
 func has(list []timeline.DeviceID, id timeline.DeviceID) bool {
