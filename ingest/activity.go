@@ -20,7 +20,7 @@ type busyCurve struct {
 }
 
 func newBusyCurve(b *timeline.BusyBins) *busyCurve {
-	if len(b.Busy) == 0 || b.Bin <= 0 {
+	if b = b.AtWork(); len(b.Busy) == 0 || b.Bin <= 0 {
 		return nil
 	}
 	c := &busyCurve{start: b.Start, bin: timeline.Time(b.Bin), sum: make([]float64, len(b.Busy)+1)}

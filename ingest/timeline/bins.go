@@ -74,6 +74,26 @@ func LagOf(a, b *BusyBins, reach time.Duration) (l Lag, ok bool) {
 	return l, true
 }
 
+// AtWork leaves out the bins before the first and after the last with any work: a profiler that was started late, or told to stop, says
+// nothing of them, though its session covers them. The first and the last with work go too, for they may be cut.
+func (b *BusyBins) AtWork() *BusyBins {
+	lo, hi := 0, len(b.Busy)
+	for lo < hi && b.Busy[lo] == 0 {
+		lo++
+	}
+	for hi > lo && b.Busy[hi-1] == 0 {
+		hi--
+	}
+	if lo > 0 {
+		lo++
+	}
+	if hi < len(b.Busy) {
+		hi--
+	}
+	lo, hi = min(lo, len(b.Busy)), max(hi, min(lo, len(b.Busy)))
+	return &BusyBins{Start: b.Start + Time(lo)*Time(b.Bin), Bin: b.Bin, Busy: b.Busy[lo:hi]}
+}
+
 func off(a, b int) int { return max(a-b, b-a) }
 
 // sums is a curve as running sums, so that any window's mean is cheap.
@@ -83,7 +103,7 @@ type sums struct {
 }
 
 func newSums(b *BusyBins) *sums {
-	if len(b.Busy) == 0 || b.Bin <= 0 {
+	if b = b.AtWork(); len(b.Busy) == 0 || b.Bin <= 0 {
 		return nil
 	}
 	s := &sums{b.Start, Time(b.Bin), make([]float64, len(b.Busy)+1)}

@@ -69,6 +69,9 @@ func (rs *Rules) subjectless(r *Rule, set *facts.Set) (Check, int) {
 // check asks one rule of one subject. Gates and overlaps need the other checks and come later.
 func (rs *Rules) check(r *Rule, v view) Check {
 	c := Check{Rule: r, Subject: v.set.Subjects[v.sub], Confidence: r.Confidence}
+	if c.Subject.Unused != "" && r.Stage != "hw" {
+		return c.unused()
+	}
 	asked := yes
 	var whenClauses []Clause
 	var whenNeeds []facts.Need
@@ -99,6 +102,9 @@ func (rs *Rules) check(r *Rule, v view) Check {
 		c.Outcome = t.outcome()
 		switch c.Outcome {
 		case Unknown:
+			if c.Subject.Unused != "" {
+				return c.unused()
+			}
 			c.Missing = needs
 			c.Says = unanswered(needs)
 		case Pass:
@@ -121,6 +127,11 @@ func (rs *Rules) check(r *Rule, v view) Check {
 		}
 	}
 	return c
+}
+
+// unused is the check on a GPU that takes no part in the run.
+func (c *Check) unused() Check {
+	return Check{Rule: c.Rule, Subject: c.Subject, Confidence: c.Confidence, Outcome: NotAsked, Says: "Not asked: " + c.Subject.Unused}
 }
 
 // finding fills saving and severity, and adds the saving's facts to those used.
