@@ -12,11 +12,12 @@ import (
 
 // ledger makes the ledger of one device.
 func (r *reducer) ledger(d *device) {
+	sp := &r.tl.Spans
 	g := timeline.GPULedger{Device: r.dev(d.id)}
 	gpu := len(r.red.GPUs)
-	maxEnd := d.ops[0].end
+	maxEnd := sp.End[d.ops[0].span]
 	for i := range d.ops {
-		maxEnd = max(maxEnd, d.ops[i].end)
+		maxEnd = max(maxEnd, sp.End[d.ops[i].span])
 	}
 	if d.ends != nil {
 		g.Window = timeline.Interval{Start: d.ends[r.first], End: d.ends[r.last]}
@@ -29,7 +30,7 @@ func (r *reducer) ledger(d *device) {
 			g.Steps = append(g.Steps, timeline.StepRow{Start: d.ends[k], Dur: int64(d.ends[k+1] - d.ends[k])})
 		}
 	} else {
-		g.Window = timeline.Interval{Start: d.ops[0].start, End: maxEnd}
+		g.Window = timeline.Interval{Start: sp.Start[d.ops[0].span], End: maxEnd}
 		if w := r.opt.Window; !w.Empty() {
 			g.Window.Start, g.Window.End = max(g.Window.Start, w.Start), min(g.Window.End, w.End)
 			if g.Window.Empty() {
@@ -37,7 +38,7 @@ func (r *reducer) ledger(d *device) {
 			}
 		}
 	}
-	lo, hi := min(d.ops[0].start, g.Window.Start), max(maxEnd, g.Window.End)
+	lo, hi := min(sp.Start[d.ops[0].span], g.Window.Start), max(maxEnd, g.Window.End)
 	if d.ends != nil {
 		lo = min(lo, d.ends[0])
 	}
@@ -221,17 +222,18 @@ func perStep(g *timeline.GPULedger, ivs []timeline.Interval, total *int64, at fu
 }
 
 // union gives when any op of some layers ran.
-func union(d *device, want func(layer) bool) []timeline.Interval {
+func (r *reducer) union(d *device, want func(layer) bool) []timeline.Interval {
+	sp := &r.tl.Spans
 	n, end := 0, timeline.Time(math.MinInt64) // how many there will be: they are too many to grow into
 	for i := range d.ops {
 		op := &d.ops[i]
-		if !want(op.layer) || op.end <= op.start {
+		if !want(op.layer) || sp.End[op.span] <= sp.Start[op.span] {
 			continue
 		}
-		if n == 0 || op.start > end {
+		if n == 0 || sp.Start[op.span] > end {
 			n++
 		}
-		end = max(end, op.end)
+		end = max(end, sp.End[op.span])
 	}
 	if n == 0 {
 		return nil
@@ -239,14 +241,14 @@ func union(d *device, want func(layer) bool) []timeline.Interval {
 	out := make([]timeline.Interval, 0, n)
 	for i := range d.ops {
 		op := &d.ops[i]
-		if !want(op.layer) || op.end <= op.start {
+		if !want(op.layer) || sp.End[op.span] <= sp.Start[op.span] {
 			continue
 		}
-		if n := len(out); n > 0 && op.start <= out[n-1].End {
-			out[n-1].End = max(out[n-1].End, op.end)
+		if n := len(out); n > 0 && sp.Start[op.span] <= out[n-1].End {
+			out[n-1].End = max(out[n-1].End, sp.End[op.span])
 			continue
 		}
-		out = append(out, timeline.Interval{Start: op.start, End: op.end})
+		out = append(out, timeline.Interval{Start: sp.Start[op.span], End: sp.End[op.span]})
 	}
 	return out
 }
@@ -254,13 +256,13 @@ func union(d *device, want func(layer) bool) []timeline.Interval {
 // deviceTotals computes busy time, side meters, bins and counts of the device.
 func (r *reducer) deviceTotals(d *device, g *timeline.GPULedger) {
 	sp := &r.tl.Spans
-	busy := union(d, func(layer) bool { return true })
-	if comm := union(d, func(l layer) bool { return l == layerComm }); len(comm) > 0 {
-		compute := union(d, func(l layer) bool { return l == layerCompute })
+	busy := r.union(d, func(layer) bool { return true })
+	if comm := r.union(d, func(l layer) bool { return l == layerComm }); len(comm) > 0 {
+		compute := r.union(d, func(l layer) bool { return l == layerCompute })
 		perStep(g, timeline.Intersect(comm, compute), &g.Side.HiddenComm, func(s *timeline.StepRow) *int64 { return &s.Side.HiddenComm })
 	}
-	if copies := union(d, func(l layer) bool { return l >= layerH2D }); len(copies) > 0 {
-		upper := union(d, func(l layer) bool { return l <= layerComm })
+	if copies := r.union(d, func(l layer) bool { return l >= layerH2D }); len(copies) > 0 {
+		upper := r.union(d, func(l layer) bool { return l <= layerComm })
 		perStep(g, timeline.Intersect(copies, upper), &g.Side.HiddenCopy, func(s *timeline.StepRow) *int64 { return &s.Side.HiddenCopy })
 	}
 	if next := r.nextIntervals(); len(next) > 0 {
@@ -282,13 +284,13 @@ func (r *reducer) deviceTotals(d *device, g *timeline.GPULedger) {
 	gap(g.Window.End)
 	for i := range d.ops {
 		op := &d.ops[i]
-		if op.start < g.Window.Start || op.start >= g.Window.End {
+		if sp.Start[op.span] < g.Window.Start || sp.Start[op.span] >= g.Window.End {
 			continue
 		}
 		g.Ops++
 		if op.rec < 0 {
 			g.Uncorrelated++
-		} else if op.start < sp.Start[r.recs[op.rec].span] {
+		} else if sp.Start[op.span] < sp.Start[r.recs[op.rec].span] {
 			g.Late++
 		}
 	}
@@ -346,7 +348,7 @@ func (r *reducer) collectives(d *device, g *timeline.GPULedger, gpu int) {
 	compute := make([]int64, len(d.streams))
 	for i := range d.ops {
 		if d.ops[i].layer == layerCompute {
-			compute[d.ops[i].stream] += int64(d.ops[i].end - d.ops[i].start)
+			compute[d.ops[i].stream] += int64(sp.End[d.ops[i].span] - sp.Start[d.ops[i].span])
 		}
 	}
 	main := 0
@@ -366,20 +368,20 @@ func (r *reducer) collectives(d *device, g *timeline.GPULedger, gpu int) {
 			continue
 		}
 		if !made {
-			hide, made = union(d, func(l layer) bool { return l == layerCompute }), true
+			hide, made = r.union(d, func(l layer) bool { return l == layerCompute }), true
 		}
 		c := r.collective(op)
 		c.GPU, c.Stream, c.OnCompute = gpu, d.streams[op.stream], int(op.stream) == main && compute[main] > 0
 		c.Step = -1
-		for step < len(g.Steps) && g.Steps[step].Start+timeline.Time(g.Steps[step].Dur) <= op.start {
+		for step < len(g.Steps) && g.Steps[step].Start+timeline.Time(g.Steps[step].Dur) <= sp.Start[op.span] {
 			step++
 		}
-		if step < len(g.Steps) && op.start >= g.Steps[step].Start {
+		if step < len(g.Steps) && sp.Start[op.span] >= g.Steps[step].Start {
 			c.Step = int32(step)
 		}
 		c.Exposed0 = int32(len(r.exposed))
-		a, b := max(op.start, g.Window.Start), min(op.end, g.Window.End)
-		for lo < len(hide) && hide[lo].End <= op.start {
+		a, b := max(sp.Start[op.span], g.Window.Start), min(sp.End[op.span], g.Window.End)
+		for lo < len(hide) && hide[lo].End <= sp.Start[op.span] {
 			lo++
 		}
 		for j := lo; a < b && budget > 0; j++ {
@@ -425,7 +427,7 @@ func (r *reducer) sortCollectives() {
 // the bytes from the recorded shape of its input where the arguments do not tell.
 func (r *reducer) collRange(c *timeline.Collective, rec *launchRec, bytes bool) {
 	sp := &r.tl.Spans
-	if p := r.t.Primitive(r.tl.Names.Get(sp.Name[rec.coll])); p != "unknown" && p != "other" {
+	if p := r.t.Primitive(r.tl.Names.Get(sp.Name[r.around[rec.in].coll])); p != "unknown" && p != "other" {
 		c.Primitive = p
 	}
 	if !bytes || rec.op < 0 || r.n.hostOf(sp.Name[rec.op]).flags&flagParams == 0 {
@@ -466,8 +468,8 @@ func (r *reducer) ranksOf(id timeline.StringID) []int {
 
 // collective reads one communication op: its own arguments, else those of the operator that launched it, else its name.
 func (r *reducer) collective(op *devOp) timeline.Collective {
-	tl := r.tl
-	c := timeline.Collective{Start: op.start, End: op.end, Name: tl.Names.Get(tl.Spans.Name[op.span]), Primitive: "unknown", Bytes: -1, Seq: -1, Grid: op.grid, Peer: -1, Culprit: -1}
+	tl, sp := r.tl, &r.tl.Spans
+	c := timeline.Collective{Start: sp.Start[op.span], End: sp.End[op.span], Name: tl.Names.Get(tl.Spans.Name[op.span]), Primitive: "unknown", Bytes: -1, Seq: -1, Grid: op.grid, Peer: -1, Culprit: -1}
 	if tl.Spans.Kind[op.span] == timeline.KindMemcpy {
 		c.Primitive = "send-recv"
 		if k := r.copyOf(op.span); k != nil {
@@ -480,10 +482,10 @@ func (r *reducer) collective(op *devOp) timeline.Collective {
 		c.Primitive, c.DType = k.Primitive, k.DType
 	}
 	a := r.commOf(op.span)
-	if a == nil && op.rec >= 0 && r.recs[op.rec].comm >= 0 {
-		a = &tl.Spans.Comms[r.recs[op.rec].comm]
+	if a == nil && op.rec >= 0 && r.aroundOf(op.rec).comm >= 0 {
+		a = &tl.Spans.Comms[r.aroundOf(op.rec).comm]
 	}
-	if op.rec >= 0 && r.recs[op.rec].coll >= 0 {
+	if op.rec >= 0 && r.aroundOf(op.rec).coll >= 0 {
 		r.collRange(&c, &r.recs[op.rec], a == nil)
 	}
 	if a == nil {

@@ -14,7 +14,7 @@ type hostThread struct {
 	tid      int64
 	ev       []int32    // spans, in the order of the track
 	code     []evidence // of ev
-	launches []timeline.Time
+	launches []int32    // calls for a kernel, in order
 	syncs    []syncCall // by End
 	nlaunch  int64      // launch calls that device ops name
 
@@ -127,26 +127,40 @@ func (h *hostThread) syncNear(t, near timeline.Time) *syncCall {
 }
 
 // launchAfter is when the thread first calls for a kernel at or after t.
-func (h *hostThread) launchAfter(t timeline.Time) timeline.Time {
-	i := sort.Search(len(h.launches), func(i int) bool { return h.launches[i] >= t })
+func (h *hostThread) launchAfter(t timeline.Time, sp *timeline.Spans) timeline.Time {
+	i := sort.Search(len(h.launches), func(i int) bool { return sp.Start[h.launches[i]] >= t })
 	if i == len(h.launches) {
 		return math.MaxInt64
 	}
-	return h.launches[i]
+	return sp.Start[h.launches[i]]
 }
 
 // launchRec is one launch call that device ops name.
 type launchRec struct {
-	span   int32 // the call
-	thread int32 // in reducer.threads
-	op     int32 // innermost operator around it, -1 none
-	mm     int32 // innermost matrix product or convolution around it, -1 none
-	comm   int32 // row of Spans.Comms of an operator around it, -1 none
-	opt    int32 // Optimizer.step around it, -1 none
-	coll   int32 // innermost range or operator around it that names a collective, -1 none
-	flags  recFlags
-	nconv  uint8 // convolution kernels it launched, saturated
+	span int32 // the call
+	op   int32 // innermost operator around it, -1 none
+	mm   int32 // innermost matrix product or convolution around it, -1 none
+	in   int32 // in reducer.around
 }
+
+// around is what launches in a row share.
+type around struct {
+	thread int32 // in reducer.threads
+	comm   int32 // row of Spans.Comms of an operator around them, -1 none
+	opt    int32 // Optimizer.step around them, -1 none
+	coll   int32 // innermost range or operator around them that names a collective, -1 none
+	flags  recFlags
+}
+
+// launchIn gives the number of what is around a launch.
+func (r *reducer) launchIn(a around) int32 {
+	if n := len(r.around); n == 0 || r.around[n-1] != a {
+		r.around = append(r.around, a)
+	}
+	return int32(len(r.around) - 1)
+}
+
+func (r *reducer) aroundOf(rec int32) *around { return &r.around[r.recs[rec].in] }
 
 type recFlags uint8
 
@@ -360,7 +374,7 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 			if slot := r.link.slot(sp.Link[s]); slot != nil && r.link.rec(sp.Link[s]) < 0 {
 				h.nlaunch++
 				r.link.set(slot, int32(len(r.recs)))
-				r.recs = append(r.recs, launchRec{span: s, thread: ti, op: cur.op, mm: cur.mm, comm: cur.comm, opt: cur.opt, coll: cur.coll, flags: cur.flags})
+				r.recs = append(r.recs, launchRec{span: s, op: cur.op, mm: cur.mm, in: r.launchIn(around{thread: ti, comm: cur.comm, opt: cur.opt, coll: cur.coll, flags: cur.flags})})
 			}
 			switch info.call {
 			case callSync:
@@ -371,7 +385,7 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 					h.syncs = append(h.syncs, syncCall{end, s})
 				}
 			case callLaunch:
-				h.launches = append(h.launches, start)
+				h.launches = append(h.launches, s)
 			}
 		case timeline.KindOp:
 			r.ops = true

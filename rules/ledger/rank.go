@@ -36,8 +36,9 @@ func parseRanks(s string) []int {
 const keepRows = 4
 
 // inWindow tells whether an op counts for the tables of a ledger.
-func inWindow(op *devOp, g *timeline.GPULedger) bool {
-	return op.start >= g.Window.Start && op.start < g.Window.End
+func (r *reducer) inWindow(op *devOp, g *timeline.GPULedger) bool {
+	start := r.tl.Spans.Start[op.span]
+	return start >= g.Window.Start && start < g.Window.End
 }
 
 // kernelTable groups the kernels of the window by name and class, and gathers what the rank's tables say of kernels.
@@ -61,7 +62,7 @@ func (r *reducer) kernelTable(d *device, g *timeline.GPULedger) {
 	chains := make([]chain, len(d.streams))
 	for i := range d.ops {
 		op := &d.ops[i]
-		if sp.Kind[op.span] != timeline.KindKernel || !inWindow(op, g) {
+		if sp.Kind[op.span] != timeline.KindKernel || !r.inWindow(op, g) {
 			continue
 		}
 		name := sp.Name[op.span]
@@ -88,7 +89,7 @@ func (r *reducer) kernelTable(d *device, g *timeline.GPULedger) {
 		}
 		gr := groups[lastID]
 		of = append(of, lastID)
-		dur := int64(op.end - op.start)
+		dur := int64(sp.End[op.span] - sp.Start[op.span])
 		gr.n++
 		gr.row.Count++
 		gr.row.Dur += dur
@@ -127,8 +128,8 @@ func (r *reducer) kernelTable(d *device, g *timeline.GPULedger) {
 	}
 	for i := range d.ops {
 		op := &d.ops[i]
-		if sp.Kind[op.span] == timeline.KindMemcpy && op.layer == layerCompute && inWindow(op, g) && r.isCast(op) {
-			t.CastNS += int64(op.end - op.start)
+		if sp.Kind[op.span] == timeline.KindMemcpy && op.layer == layerCompute && r.inWindow(op, g) && r.isCast(op) {
+			t.CastNS += int64(sp.End[op.span] - sp.Start[op.span])
 		}
 	}
 	for i := range chains {
@@ -144,12 +145,12 @@ func (r *reducer) kernelTable(d *device, g *timeline.GPULedger) {
 	k := 0
 	for i := range d.ops {
 		op := &d.ops[i]
-		if sp.Kind[op.span] != timeline.KindKernel || !inWindow(op, g) {
+		if sp.Kind[op.span] != timeline.KindKernel || !r.inWindow(op, g) {
 			continue
 		}
 		gr := groups[of[k]]
 		k++
-		durs[gr.at+gr.n] = int64(op.end - op.start)
+		durs[gr.at+gr.n] = int64(sp.End[op.span] - sp.Start[op.span])
 		gr.n++
 	}
 	for _, gr := range groups {
@@ -218,7 +219,7 @@ func (r *reducer) isCast(op *devOp) bool {
 	if op.class != ClassCopyCast {
 		return false
 	}
-	if rec.flags&recCast != 0 {
+	if r.around[rec.in].flags&recCast != 0 {
 		return true
 	}
 	if rec.op < 0 || r.n.hostOf(r.tl.Spans.Name[rec.op]).flags&flagCast == 0 {
@@ -433,7 +434,7 @@ func (r *reducer) copyTable(d *device, g *timeline.GPULedger) {
 	largest := map[[2]uint8][]best{}
 	for i := range d.ops {
 		op := &d.ops[i]
-		if sp.Kind[op.span] != timeline.KindMemcpy || !inWindow(op, g) {
+		if sp.Kind[op.span] != timeline.KindMemcpy || !r.inWindow(op, g) {
 			continue
 		}
 		c := r.copyOf(op.span)
@@ -446,7 +447,7 @@ func (r *reducer) copyTable(d *device, g *timeline.GPULedger) {
 			row = &timeline.CopyRow{Kind: c.Kind, Memory: hostSide(c)}
 			rows[key] = row
 		}
-		dur := int64(op.end - op.start)
+		dur := int64(sp.End[op.span] - sp.Start[op.span])
 		row.Count++
 		row.Dur += dur
 		row.Bytes += max(0, c.Bytes)
@@ -538,7 +539,7 @@ func (r *reducer) hostSteps() []timeline.Interval {
 	k := r.first
 	for i := range d.ops {
 		op := &d.ops[i]
-		for k <= r.last && op.rec >= 0 && op.start >= d.ends[k] {
+		for k <= r.last && op.rec >= 0 && sp.Start[op.span] >= d.ends[k] {
 			at = append(at, sp.Start[r.recs[op.rec].span])
 			k++
 		}
@@ -751,9 +752,9 @@ func (r *reducer) optimizer() {
 			op := &d.ops[i]
 			opt := int32(-1)
 			if op.rec >= 0 {
-				opt = r.recs[op.rec].opt
+				opt = r.aroundOf(op.rec).opt
 			}
-			a, b := max(op.start, cur), min(op.end, win.End)
+			a, b := max(sp.Start[op.span], cur), min(sp.End[op.span], win.End)
 			if opt >= 0 && a < b {
 				if opt == was && a > cur {
 					t.OptimizerNS += int64(a - cur)
@@ -845,7 +846,7 @@ func (r *reducer) perStepHost(steps []timeline.Interval) {
 func (r *reducer) busyDuring(iv timeline.Interval) []timeline.Interval {
 	if r.busy == nil {
 		if d := r.biggest(); d != nil {
-			r.busy = union(d, func(layer) bool { return true })
+			r.busy = r.union(d, func(layer) bool { return true })
 		}
 	}
 	i := sort.Search(len(r.busy), func(i int) bool { return r.busy[i].End > iv.Start })

@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"sort"
 
 	"gpureport/ingest/timeline"
 )
 
-// devOp is one device op of one device. Ops are sorted by start, then by the order of the file.
+// devOp is one device op of one device, of which there are millions. Ops are sorted by start, then by the order of the file.
 type devOp struct {
-	start, end timeline.Time
-	span       int32
-	rec        int32  // in reducer.recs, -1 no launch call
-	grid       uint32 // blocks, saturated; 0 unknown
-	stream     uint16 // in device.streams
-	class      Class
-	layer      layer
+	span   int32  // its times are there
+	rec    int32  // in reducer.recs, -1 no launch call
+	grid   uint32 // blocks, saturated; 0 unknown
+	stream uint16 // in device.streams
+	class  Class
+	layer  layer
 }
 
 // layer is what a device op may own, highest first.
@@ -55,6 +55,8 @@ type reducer struct {
 	devices   []*device
 	link      *links
 	recs      []launchRec
+	around    []around // that recs name
+	nconv     []uint8  // convolution kernels that a record launched, saturated; by record, nil where there are none
 	copyLinks []copyLink
 	staged    []stagedCopy // by call
 
@@ -102,6 +104,7 @@ func Reduce(tl *timeline.Timeline, t *Tables, opt Options) ([]*timeline.Reduced,
 	if tl.Spans.Len() == 0 && len(tl.Totals) > 0 {
 		return nil, nil // sums of a recording: no process is seen in them
 	}
+	giveBack(tl.Spans.Len())
 	span := trackSpans(tl)
 	n := newNames(t, tl)
 	procs := len(tl.Procs)
@@ -117,6 +120,15 @@ func Reduce(tl *timeline.Timeline, t *Tables, opt Options) ([]*timeline.Reduced,
 		}
 	}
 	return out, nil
+}
+
+// giveBack returns to the system what a big timeline let go: its columns are so long that what lies between them fits no other, and would
+// stay taken. It costs some milliseconds.
+func giveBack(spans int) {
+	const many = 1 << 20
+	if spans >= many {
+		debug.FreeOSMemory()
+	}
 }
 
 // trackSpans gives the stretch of spans of each track; they are sorted by track.
@@ -164,6 +176,7 @@ func (r *reducer) run() *timeline.Reduced {
 	if r.sole {
 		sp := &r.tl.Spans
 		sp.Link, sp.Kernels, sp.Launches = nil, nil, nil
+		giveBack(sp.Len())
 	}
 	r.setMain()
 	r.convTrials()
@@ -224,8 +237,8 @@ func (r *reducer) collect() {
 			if !sp.Kind[s].IsDeviceOp() {
 				continue
 			}
-			op := devOp{start: sp.Start[s], end: sp.End[s], span: s, rec: -1, stream: stream}
-			r.recorded.Start, r.recorded.End = min(r.recorded.Start, op.start), max(r.recorded.End, op.end)
+			op := devOp{span: s, rec: -1, stream: stream}
+			r.recorded.Start, r.recorded.End = min(r.recorded.Start, sp.Start[s]), max(r.recorded.End, sp.End[s])
 			if sp.Link[s] != 0 {
 				wanted = append(wanted, sp.Link[s])
 			}
@@ -279,7 +292,7 @@ func (r *reducer) collect() {
 		return r.devices[i].id < r.devices[j].id
 	})
 	for _, d := range r.devices {
-		d.ops = mergeRuns(d.ops, runs[d.id])
+		d.ops = mergeRuns(sp, d.ops, runs[d.id])
 	}
 	slices.SortStableFunc(r.copyLinks, func(a, b copyLink) int {
 		switch {
@@ -333,18 +346,18 @@ func blocks(g [3]int32) uint32 {
 	return uint32(n)
 }
 
-func before(a, b *devOp) bool {
-	if a.start != b.start {
-		return a.start < b.start
+func before(sp *timeline.Spans, a, b int32) bool {
+	if x, y := sp.Start[a], sp.Start[b]; x != y {
+		return x < y
 	}
-	if a.end != b.end {
-		return a.end > b.end
+	if x, y := sp.End[a], sp.End[b]; x != y {
+		return x > y
 	}
-	return a.span < b.span
+	return a < b
 }
 
 // mergeRuns sorts ops that consist of sorted runs beginning at starts (one a stream): pairwise, so n log(streams).
-func mergeRuns(ops []devOp, starts []int) []devOp {
+func mergeRuns(sp *timeline.Spans, ops []devOp, starts []int) []devOp {
 	if len(starts) < 2 {
 		return ops
 	}
@@ -362,7 +375,7 @@ func mergeRuns(ops []devOp, starts []int) []devOp {
 			hi := ends[i+1]
 			a, b, o := lo, mid, lo
 			for a < mid && b < hi {
-				if before(&ops[b], &ops[a]) {
+				if before(sp, ops[b].span, ops[a].span) {
 					buf[o] = ops[b]
 					b++
 				} else {
@@ -402,11 +415,16 @@ func (r *reducer) join(d *device) {
 			if op.class == ClassMatmul {
 				op.class = ClassConv
 			}
-			if op.class == ClassConv && rec.nconv < math.MaxUint8 {
-				rec.nconv++
+			if op.class == ClassConv {
+				if r.nconv == nil {
+					r.nconv = make([]uint8, len(r.recs))
+				}
+				if n := &r.nconv[op.rec]; *n < math.MaxUint8 {
+					*n++
+				}
 			}
 		}
-		if rec.opt >= 0 && r.t.inOpt[op.class] {
+		if r.around[rec.in].opt >= 0 && r.t.inOpt[op.class] {
 			op.class = ClassOptimizer
 		}
 	}
@@ -418,15 +436,15 @@ func (r *reducer) join(d *device) {
 // convTrials finds convolution operators that tried one algorithm after the other; being inside one is compilation.
 func (r *reducer) convTrials() {
 	n := 0
-	for i := 0; i < len(r.recs); {
-		j, sum := i, 0
-		for j < len(r.recs) && r.recs[j].mm == r.recs[i].mm && r.recs[j].thread == r.recs[i].thread {
-			sum += int(r.recs[j].nconv)
+	for i := 0; i < len(r.nconv); {
+		j, sum, thread := i, 0, r.aroundOf(int32(i)).thread
+		for j < len(r.recs) && r.recs[j].mm == r.recs[i].mm && r.aroundOf(int32(j)).thread == thread {
+			sum += int(r.nconv[j])
 			j++
 		}
 		if mm := r.recs[i].mm; mm >= 0 && sum >= r.t.calls.ConvTrials {
 			n += sum
-			h := r.threads[r.recs[i].thread]
+			h := r.threads[thread]
 			if k, ok := slices.BinarySearch(h.ev, mm); ok {
 				h.code[k] = evCompile
 			}

@@ -289,7 +289,7 @@ func (r *reducer) hostEnds() {
 			op := &d.ops[i]
 			if op.rec < 0 {
 				if i < d.head {
-					put(0, op.end)
+					put(0, sp.End[op.span])
 				}
 				continue
 			}
@@ -306,13 +306,13 @@ func (r *reducer) hostEnds() {
 				})
 				if !ok {
 					if l0 < r.host[0].Start {
-						put(0, op.end)
+						put(0, sp.End[op.span])
 					}
 					continue
 				}
 				k = j
 			}
-			put(k+1, op.end)
+			put(k+1, sp.End[op.span])
 		}
 		if !seen[0] || ends[0] < r.host[0].Start {
 			ends[0] = r.host[0].Start
@@ -440,7 +440,7 @@ func (r *reducer) periodSteps() {
 	// Cut at the longest gap.
 	gaps := make([]int64, p)
 	for i := 1; i < len(at); i++ {
-		gaps[i%p] += max(0, int64(d.ops[at[i]].start-d.ops[at[i-1]].end))
+		gaps[i%p] += max(0, int64(sp.Start[d.ops[at[i]].span]-sp.End[d.ops[at[i-1]].span]))
 	}
 	phase := 0
 	for i, g := range gaps {
@@ -477,7 +477,7 @@ func (r *reducer) periodSteps() {
 		r.red.Notes = append(r.red.Notes, fmt.Sprintf("a sequence of %d %s repeats %d times inside one %s: layers, not steps", p, plural(p, "kernel", "kernels"), len(cuts)-1, in.what))
 		return
 	}
-	times := cutTimes(d, at, cuts)
+	times := cutTimes(sp, d, at, cuts)
 	for _, dd := range r.devices {
 		dd.ends = times
 	}
@@ -525,31 +525,31 @@ func (r *reducer) dropWarm() {
 
 // cutTimes gives where each step ends: at the beginning of the longest time without any device op between the kernels on both sides of
 // the cut, as a copy may close a step or open the next.
-func cutTimes(d *device, at []int32, cuts []int) []timeline.Time {
+func cutTimes(sp *timeline.Spans, d *device, at []int32, cuts []int) []timeline.Time {
 	times := make([]timeline.Time, len(cuts))
-	end := d.ops[0].start // running maximum
+	end := sp.Start[d.ops[0].span] // running maximum
 	o := 0
 	to := func(i int) {
 		for ; o < i; o++ {
-			end = max(end, d.ops[o].end)
+			end = max(end, sp.End[d.ops[o].span])
 		}
 	}
 	for i, c := range cuts {
 		switch {
 		case c == 0:
-			times[i] = d.ops[at[0]].start
+			times[i] = sp.Start[d.ops[at[0]].span]
 		case c == len(at):
 			to(int(at[c-1]) + 1)
-			for o < len(d.ops) && d.ops[o].start-end <= switchGap { // what was queued behind the last kernel
+			for o < len(d.ops) && sp.Start[d.ops[o].span]-end <= switchGap { // what was queued behind the last kernel
 				to(o + 1)
 			}
 			times[i] = end
 		default:
 			to(int(at[c-1]) + 1)
-			times[i] = d.ops[at[c]].start
+			times[i] = sp.Start[d.ops[at[c]].span]
 			longest := timeline.Time(0)
 			for k := int(at[c-1]) + 1; k <= int(at[c]); k++ {
-				if gap := d.ops[k].start - end; gap > longest {
+				if gap := sp.Start[d.ops[k].span] - end; gap > longest {
 					longest, times[i] = gap, end
 				}
 				to(k + 1)
@@ -585,7 +585,7 @@ func (r *reducer) container(d *device, at []int32, cuts []int) container {
 				continue
 			}
 			rec := &r.recs[d.ops[o].rec]
-			threads[rec.thread] = true
+			threads[r.around[rec.in].thread] = true
 			l := sp.Start[rec.span]
 			if iv.End == 0 {
 				iv = timeline.Interval{Start: l, End: l + 1}

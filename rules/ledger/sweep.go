@@ -147,13 +147,13 @@ func (r *reducer) pile(d *device, want func(layer) bool, sub func(*devOp) (timel
 		for i < len(d.ops) {
 			op := &d.ops[i]
 			i++
-			if !want(op.layer) || op.end <= cur {
+			if !want(op.layer) || sp.End[op.span] <= cur {
 				continue
 			}
-			s := max(op.start, cur)
+			s := max(sp.Start[op.span], cur)
 			o, u := sub(op)
-			out = push(out, timeline.Segment{Start: s, Dur: int64(op.end - s), Row: sp.Row[op.span], Owner: o, Sub: u}, sameRow)
-			cur = op.end
+			out = push(out, timeline.Segment{Start: s, Dur: int64(sp.End[op.span] - s), Row: sp.Row[op.span], Owner: o, Sub: u}, sameRow)
+			cur = sp.End[op.span]
 			if len(out) == 2 {
 				done := out[0]
 				out = append(out[:0], out[1])
@@ -171,7 +171,7 @@ func (r *reducer) pile(d *device, want func(layer) bool, sub func(*devOp) (timel
 
 func (r *reducer) computeSub(op *devOp) (timeline.Owner, timeline.Sub) {
 	if op.rec >= 0 {
-		switch f := r.recs[op.rec].flags; {
+		switch f := r.aroundOf(op.rec).flags; {
 		case f&recCheckpoint != 0:
 			return timeline.Compute, timeline.SubCheckpoint
 		case f&recValidation != 0:
@@ -183,7 +183,7 @@ func (r *reducer) computeSub(op *devOp) (timeline.Owner, timeline.Sub) {
 
 func (r *reducer) copyOwner(op *devOp) (timeline.Owner, timeline.Sub) {
 	if op.rec >= 0 {
-		switch f := r.recs[op.rec].flags; {
+		switch f := r.aroundOf(op.rec).flags; {
 		case f&recCheckpoint != 0:
 			return timeline.HostCheckpoint, timeline.SubNone
 		case f&recValidation != 0:
@@ -248,12 +248,13 @@ type gapper struct {
 
 // sweep gives segments that tile [lo, hi): the busy ones and, in every gap, who held it.
 func (r *reducer) sweep(d *device, lo, hi timeline.Time) []timeline.Segment {
+	sp := &r.tl.Spans
 	for _, h := range r.threads {
 		h.rewind()
 	}
 	pieces, cur := 0, lo
 	for i := range d.ops {
-		if end := d.ops[i].end; end > cur {
+		if end := sp.End[d.ops[i].span]; end > cur {
 			pieces, cur = pieces+1, end
 		}
 	}
@@ -270,15 +271,15 @@ func (r *reducer) sweep(d *device, lo, hi timeline.Time) []timeline.Segment {
 	var prev *devOp // whose end opens the gap
 	for i := range d.ops {
 		op := &d.ops[i]
-		if op.end <= op.start {
+		if sp.End[op.span] <= sp.Start[op.span] {
 			continue
 		}
-		if op.start > cur {
+		if sp.Start[op.span] > cur {
 			flush(cur)
-			g.attribute(timeline.Interval{Start: cur, End: op.start}, op, prev)
+			g.attribute(timeline.Interval{Start: cur, End: sp.Start[op.span]}, op, prev)
 		}
-		if op.end > cur {
-			cur, prev = op.end, op
+		if sp.End[op.span] > cur {
+			cur, prev = sp.End[op.span], op
 		}
 	}
 	flush(hi)
@@ -331,8 +332,8 @@ func (g *gapper) attribute(gap timeline.Interval, n, prev *devOp) {
 		}
 		return
 	}
-	g.drained(int(rec.thread))
-	g.host(int(rec.thread), gap.Start, min(l1, gap.End))
+	g.drained(int(r.around[rec.in].thread))
+	g.host(int(r.around[rec.in].thread), gap.Start, min(l1, gap.End))
 	if l1 < gap.End {
 		lag := min(l1+startLag, gap.End)
 		g.emit(l1, lag, timeline.HostLaunch, timeline.SubNone, g.row(rec.span))
@@ -352,9 +353,9 @@ func (g *gapper) drained(thread int) {
 		if s == nil {
 			continue
 		}
-		till := r.threads[t].launchAfter(s.end)
+		till := r.threads[t].launchAfter(s.end, &r.tl.Spans)
 		if t != thread {
-			till = min(till, r.threads[thread].launchAfter(s.end))
+			till = min(till, r.threads[thread].launchAfter(s.end, &r.tl.Spans))
 		}
 		g.refill = max(g.refill, till)
 		return
