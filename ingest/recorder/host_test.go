@@ -1,3 +1,5 @@
+//go:build linux
+
 package recorder_test
 
 import (
@@ -210,7 +212,6 @@ func recordTree(t *testing.T, text string, d recorder.Driver) map[string][]strin
 }
 
 func TestHostFiles(t *testing.T) {
-	needLinux(t)
 	got := recordTree(t, machine, newFake(2))
 	want := map[string]string{
 		"h": `{"blk":2,"cpu":[100,1,50,800,40,2,3,4],"cpus":[[0,60,1,30,400,20,1,2,3],[2,40,0,20,400,20,1,1,1]],"ctx":6789,"dsk":{"nvme0n1":[10,4096,100,20,8192,200,1,300,400]},"forks":77,"intr":12345,` +
@@ -239,7 +240,6 @@ func TestHostFiles(t *testing.T) {
 }
 
 func TestControlGroups(t *testing.T) {
-	needLinux(t)
 	const v2 = `== proc/self/mountinfo
 30 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw
 == proc/PID/cgroup
@@ -317,7 +317,6 @@ oom_kill 3
 }
 
 func TestProcesses(t *testing.T) {
-	needLinux(t)
 	stat := func(pid, ppid int, comm string, utime, threads int) string {
 		return fmt.Sprintf("== proc/%d/stat\n%d (%s) S %d 1 1 0 -1 0 1 0 7 0 %d 5 0 0 20 0 %d 0 999 1000000 25 1 1 1 1 1 1 1 1 1 1 0 0 0 17 0 0 0 33 0 0 0 0 0 0 0 0 0\n", pid, pid, comm, ppid, utime, threads)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package recorder_test
 
 import (
@@ -13,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,16 +187,8 @@ func run(t *testing.T, o recorder.Options, ticks int64, at func(tick int64)) (re
 	return recorder.Run(ctx, o)
 }
 
-func needLinux(t *testing.T) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("recording needs Linux")
-	}
-}
-
 // Eight GPUs: recorded, read, the same numbers.
 func TestRoundTrip(t *testing.T) {
-	needLinux(t)
 	for _, ext := range []string{"", ".gz", ".zst"} {
 		path := filepath.Join(t.TempDir(), "run.jsonl"+ext)
 		d := newFake(8)
@@ -299,7 +292,6 @@ func TestRoundTrip(t *testing.T) {
 
 // Every call fails in turn with every code: the recording goes on, and what failed is absent, not zero.
 func TestFaults(t *testing.T) {
-	needLinux(t)
 	var calls []any
 	for c := recorder.CallUtilization; c <= recorder.CallGPM; c++ {
 		calls = append(calls, c)
@@ -358,7 +350,6 @@ func TestFaults(t *testing.T) {
 
 // A GPU falls off the bus and comes back; another hangs in the driver: the rest is recorded.
 func TestLostAndHungGPU(t *testing.T) {
-	needLinux(t)
 	d := newFake(4)
 	hang := make(chan struct{})
 	path := filepath.Join(t.TempDir(), "run.jsonl")
@@ -416,7 +407,6 @@ func TestLostAndHungGPU(t *testing.T) {
 
 // The file ends within a tick of the moment the recorder was killed, whatever that moment is.
 func TestKilled(t *testing.T) {
-	needLinux(t)
 	if testing.Short() {
 		t.Skip("twenty recorders are killed")
 	}
@@ -459,7 +449,6 @@ func TestKilled(t *testing.T) {
 
 // The disk is full: a clear error, and the file can be read to its last whole sample.
 func TestDiskFull(t *testing.T) {
-	needLinux(t)
 	for _, ext := range []string{"", ".gz", ".zst"} {
 		path := filepath.Join(t.TempDir(), "run.jsonl"+ext)
 		limit := "30000"
@@ -513,7 +502,6 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	needLinux(t)
 	dir := t.TempDir()
 	record := func(name string, o recorder.Options) (recorder.Summary, []map[string]any, error) {
 		o.Path, o.NoGPU, o.Period = filepath.Join(dir, name), true, recorder.MinPeriod
@@ -555,7 +543,6 @@ func TestCommand(t *testing.T) {
 
 // A signal to the recorder reaches the command, and the file is closed after it.
 func TestSignal(t *testing.T) {
-	needLinux(t)
 	path := filepath.Join(t.TempDir(), "run.jsonl.zst")
 	ready := filepath.Join(t.TempDir(), "ready")
 	cmd := childCommand(t, path, "RECORDER_TEST_COMMAND=trap 'exit 42' USR1; touch "+ready+"; while true; do sleep 0.05; done")
@@ -583,7 +570,6 @@ func TestSignal(t *testing.T) {
 
 // Parts can be read one by one, and are one host.
 func TestRotate(t *testing.T) {
-	needLinux(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "run.jsonl.zst")
 	sum, err := run(t, recorder.Options{Path: path, Driver: newFake(2), Rotate: 3000}, 25, nil)
@@ -633,7 +619,6 @@ func TestRotate(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	needLinux(t)
 	dir := t.TempDir()
 	if _, err := recorder.Run(t.Context(), recorder.Options{Path: filepath.Join(dir, "x"), Period: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "--interval 1ms") {
 		t.Errorf("an interval of 1 ms: %v", err)
