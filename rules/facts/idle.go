@@ -49,6 +49,19 @@ var IdleSavings = &Deriver{
 	},
 }
 
+// othersWork tells whether another GPU was traced, or was seen at work.
+func (p *Pass) othersWork(sub int) bool {
+	for _, other := range p.Facts.Of(GPU) {
+		if _, ok := p.Get(gpuBusy, other); ok && other != sub {
+			return true
+		}
+		if low, ok := p.Get(gpuUtilLow, other); ok && other != sub && low.Num < 1 {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *Pass) idleOf(sub int, _ *Card, l *timeline.GPULedger, _ *timeline.Reduced) {
 	busyV, ok := p.Get(gpuBusy, sub)
 	if !ok {
@@ -59,7 +72,9 @@ func (p *Pass) idleOf(sub int, _ *Card, l *timeline.GPULedger, _ *timeline.Reduc
 		p.missAll(sub, why, gpuSaveLoader, gpuSaveSync, gpuHostBound, gpuCheckpointAll, gpuEvalLog)
 		if n, ok := p.Get(gpuSamples, sub); ok && n.Num < minSamples {
 			p.Miss(gpuIdle, sub, why+", and "+tooFew(int(n.Num)))
-		} else if low, ok := p.Get(gpuUtilLow, sub); ok {
+		} else if low, ok := p.Get(gpuUtilLow, sub); ok && low.Num == 1 && p.othersWork(sub) {
+			p.Miss(gpuIdle, sub, "nothing ran on it while it was sampled, and others did the work: the run does not use it, as far as is known")
+		} else if ok {
 			low.Conf = timeline.Hint
 			p.Set(gpuIdle, sub, low)
 		} else {

@@ -155,3 +155,16 @@ func TestNoOperatorsRecorded(t *testing.T) {
 	r.Rank.Operators = true
 	b.derive(t).num("gpu0", gpuOwner[timeline.HostPython], 0)
 }
+
+func TestAnUnusedGPUIsNoIdleGPU(t *testing.T) {
+	b := newBench()
+	b.series(b.device(0, a100, ""), timeline.SMBusy, 1, flat(60, 1)...)
+	b.series(b.device(1, a100, ""), timeline.SMBusy, 1, flat(60, 0)...)
+	g := b.derive(t)
+	g.num("gpu0", gpuIdle, 0)
+	g.missing("gpu1", gpuIdle, "does not use it")
+
+	b = newBench() // where no other GPU worked, the run's stood still
+	b.series(b.device(0, a100, ""), timeline.SMBusy, 1, flat(60, 0)...)
+	b.derive(t).num("gpu0", gpuIdle, 1)
+}
