@@ -398,6 +398,7 @@ func (r *reader) finish() error {
 		r.in.Report("kernel-log/no-kernel-lines", timeline.DataLoss, 1, "no line of the kernel: that it names no Xid says nothing; record with journalctl -k or dmesg")
 	} else if timed && r.started {
 		src.Coverage = []timeline.Interval{{Start: r.from, End: r.to + 1}}
+		src.Watches = []timeline.MarkKind{timeline.MarkXid, timeline.MarkSXid, timeline.MarkGPULost, timeline.MarkOOM}
 	}
 	if r.back > 0 && timed {
 		r.in.Report("kernel-log/clock-step", timeline.Info, 1, "%d lines are stamped earlier than the one before them: the clock was set, or logs were appended; times are kept as written", r.back)

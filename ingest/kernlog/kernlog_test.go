@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -307,8 +308,11 @@ func TestIdentityAndCoverage(t *testing.T) {
 	if d := cmp.Diff([]timeline.Interval{{Start: 5e9, End: 8e9 + 1}}, tl.Sources[0].Coverage); d != "" {
 		t.Error(d)
 	}
+	if !slices.Contains(tl.Sources[0].Watches, timeline.MarkXid) {
+		t.Error("it would have shown an Xid, and does not say so")
+	}
 	for _, text := range []string{xid79 + "\n", strings.Repeat("Jul 14 08:12:53 n1 sshd[3]: hello\n", 3)} {
-		if tl, _, _ := readText(t, text); tl.Sources[0].Coverage != nil {
+		if tl, _, _ := readText(t, text); tl.Sources[0].Coverage != nil || tl.Sources[0].Watches != nil {
 			t.Errorf("%.30q covers %v: silence proves nothing there", text, tl.Sources[0].Coverage)
 		}
 	}
