@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"sort"
@@ -250,11 +251,11 @@ func joins(r *run, x *timeline.Reduced) relation {
 	for _, m := range r.reds {
 		if m.Process.Rank >= 0 && m.Process.Rank == x.Process.Rank {
 			taken = true
-			if m.Process.PID == x.Process.PID && m.Process.Host == x.Process.Host && m.Recorded == x.Recorded {
+			if again(m, x) {
 				return sameAgain
 			}
 		}
-		if m.Process.Rank < 0 && x.Process.Rank < 0 && m.Process.PID == x.Process.PID && m.Process.Host == x.Process.Host && m.Recorded == x.Recorded && !m.Recorded.Empty() {
+		if m.Process.Rank < 0 && x.Process.Rank < 0 && again(m, x) && !m.Recorded.Empty() {
 			return sameAgain
 		}
 	}
@@ -282,6 +283,11 @@ func joins(r *run, x *timeline.Reduced) relation {
 		}
 	}
 	return apart
+}
+
+// again tells whether x is the recording m once more, and not that of another profiler.
+func again(m, x *timeline.Reduced) bool {
+	return m.Process.PID == x.Process.PID && m.Process.Host == x.Process.Host && m.Recorded == x.Recorded && maps.Equal(m.Process.Meta, x.Process.Meta)
 }
 
 // worldOf is the stated world size, else that of the largest group named in a collective; 0 unknown.
