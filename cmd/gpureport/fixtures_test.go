@@ -73,7 +73,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// inputFolder is the in/ of an incident; where that holds SQL text, a folder with the databases it makes.
+// inputFolder is the in/ of an incident; where that holds SQL text, a folder with the databases it makes and the other files.
 func inputFolder(t testing.TB, name string) string {
 	t.Helper()
 	in := filepath.Join(fixtures, name, "in")
@@ -91,6 +91,11 @@ func inputFolder(t testing.TB, name string) string {
 			t.Fatal(err)
 		}
 		database(t, filepath.Join(dir, strings.TrimSuffix(filepath.Base(p), ".sql.gz")+".sqlite"), string(sql))
+	}
+	for _, p := range inputsOf(t, name) {
+		if !strings.HasSuffix(p, ".sql.gz") {
+			copyTo(t, p, dir, filepath.Base(p))
+		}
 	}
 	return dir
 }
