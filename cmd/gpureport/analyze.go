@@ -381,7 +381,8 @@ func (j *job) atOnce(n int) int {
 	return max(k, 1)
 }
 
-// windowOf is all that traces and placed logs cover.
+// windowOf is all that traces and placed logs cover. A log of no placed clock counts where there is nothing else: its axis is its own. A
+// snapshot, a series of one reading, counts where nothing longer does: it may have been taken hours away.
 func windowOf(base *timeline.Timeline, job *ledger.Job) timeline.Interval {
 	var w timeline.Interval
 	grow := func(iv timeline.Interval) {
@@ -400,17 +401,25 @@ func windowOf(base *timeline.Timeline, job *ledger.Job) timeline.Interval {
 			grow(r.GPUs[i].Window)
 		}
 	}
-	for i := range base.Series {
-		s := &base.Series[i]
-		src := &base.Sources[base.Tracks[s.Track].Source]
-		if len(s.At) == 0 || !src.Used || (len(job.Ranks) > 0 && base.Clocks[src.Clock].How == timeline.Unplaced) {
-			continue
+	logs := func(placed, lasting bool) {
+		for i := range base.Series {
+			s := &base.Series[i]
+			src := &base.Sources[base.Tracks[s.Track].Source]
+			if len(s.At) == 0 || !src.Used || placed != (base.Clocks[src.Clock].How != timeline.Unplaced) || lasting != (len(s.At) > 1) {
+				continue
+			}
+			iv := timeline.Interval{Start: s.At[0], End: s.At[len(s.At)-1] + 1}
+			if s.Metric.Covers == timeline.WindowBefore {
+				iv.Start -= timeline.Time(s.Metric.Window)
+			}
+			grow(iv)
 		}
-		iv := timeline.Interval{Start: s.At[0], End: s.At[len(s.At)-1] + 1}
-		if s.Metric.Covers == timeline.WindowBefore {
-			iv.Start -= timeline.Time(s.Metric.Window)
+	}
+	logs(true, true)
+	for _, rest := range []struct{ placed, lasting bool }{{true, false}, {false, true}, {false, false}} {
+		if w.Empty() && (rest.placed || len(job.Ranks) == 0) {
+			logs(rest.placed, rest.lasting)
 		}
-		grow(iv)
 	}
 	return w
 }

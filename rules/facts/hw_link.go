@@ -163,13 +163,16 @@ func (p *Pass) setLink(sub int, links map[int]link, names map[int]string) {
 
 var gpuLost = &Decl{ID: "gpu.lost_count", Doc: "Readings in which the driver said that the GPU is lost or needs a reset.", Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C1"}
 
-// GPULost asks whether the GPU fell off while it was sampled. Missing where no log speaks of the GPU.
+// GPULost asks whether the GPU fell off while it was sampled. Missing where no log speaks of the GPU more than for a moment.
 var GPULost = &Deriver{Name: "gpu-lost", Gives: []*Decl{gpuLost}, Run: func(p *Pass) {
 	p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) {
 		v := Value{Cover: 1, Conf: timeline.Measured}
-		known := false
+		known, seen := false, false
 		for i := range p.Base.Series {
-			known = known || has(c.Devices, p.Base.Tracks[p.Base.Series[i].Track].Device)
+			if s := &p.Base.Series[i]; has(c.Devices, p.Base.Tracks[s.Track].Device) {
+				seen = true
+				known = known || len(s.At) >= minLoad
+			}
 		}
 		for i := range p.Base.Marks.At {
 			tr := p.Base.Tracks[p.Base.Marks.Track[i]]
@@ -187,7 +190,11 @@ var GPULost = &Deriver{Name: "gpu-lost", Gives: []*Decl{gpuLost}, Run: func(p *P
 			}
 		}
 		if !known {
-			p.Miss(gpuLost, sub, "no sampled log of this GPU was given")
+			why := "no sampled log of this GPU was given"
+			if seen {
+				why = "the logs of this GPU show it for a moment only"
+			}
+			p.Miss(gpuLost, sub, why)
 			return
 		}
 		p.Set(gpuLost, sub, v)

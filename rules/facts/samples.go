@@ -80,15 +80,22 @@ func (p *Pass) sampledOf(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Re
 		} else {
 			p.Miss(gpuSpacing, sub, "the log holds a single sample")
 		}
-		p.Set(gpuUtil, sub, p.sampled(util, mean(util.Value)))
-		p.Set(gpuUtilLow, sub, p.shareOf(util, func(_ int, v float64) bool { return v < utilLow }))
-		p.Set(gpuUtilFull, sub, p.shareOf(util, func(_ int, v float64) bool { return v >= utilFull }))
+		if n := len(util.At); n < minLoad {
+			p.missAll(sub, snapshot(n), gpuUtil, gpuUtilLow, gpuUtilFull)
+		} else {
+			p.Set(gpuUtil, sub, p.sampled(util, mean(util.Value)))
+			p.Set(gpuUtilLow, sub, p.shareOf(util, func(_ int, v float64) bool { return v < utilLow }))
+			p.Set(gpuUtilFull, sub, p.shareOf(util, func(_ int, v float64) bool { return v >= utilFull }))
+		}
 	}
 	power := p.series(c, timeline.Power)
 	limit, def := p.series(c, timeline.PowerLimit), p.series(c, timeline.PowerDefault)
-	if power == nil {
+	switch {
+	case power == nil:
 		p.Miss(gpuPower, sub, p.noMetric(c, "power draw"))
-	} else {
+	case len(power.At) < minLoad:
+		p.Miss(gpuPower, sub, snapshot(len(power.At)))
+	default:
 		p.Set(gpuPower, sub, p.sampled(power, mean(power.Value)))
 	}
 	p.powerUse(sub, c, util, power, limit, def)
@@ -123,6 +130,11 @@ func (p *Pass) sampledOf(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Re
 	}
 }
 
+// snapshot says why shares and means are not known from a snapshot.
+func snapshot(n int) string {
+	return fmt.Sprintf("the log holds %d samples of it: what holds for the run takes %d", n, minLoad)
+}
+
 // powerUse is (P-Pidle)/(Plimit-Pidle) while utilisation is full. Without an idle sample Pidle is 0, which makes the share larger:
 // the rule then asks less.
 func (p *Pass) powerUse(sub int, c *Card, util, power, limit, def *timeline.Series) {
@@ -153,8 +165,12 @@ func (p *Pass) powerUse(sub int, c *Card, util, power, limit, def *timeline.Seri
 			rows = append(rows, j)
 		}
 	}
-	if len(full) == 0 {
+	switch n := len(full); {
+	case n == 0:
 		p.Miss(gpuPowerUse, sub, "no power sample lies beside a utilisation sample of 95 % or more")
+		return
+	case n < minLoad && len(util.At) < minLoad:
+		p.Miss(gpuPowerUse, sub, snapshot(len(util.At)))
 		return
 	}
 	base := 0.0

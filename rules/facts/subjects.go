@@ -235,10 +235,19 @@ func has(list []timeline.DeviceID, id timeline.DeviceID) bool {
 	return false
 }
 
-// cutSeries keeps the readings inside Input.Window; one whose clock is not placed is kept whole.
+// lasting are the metrics whose single reading still speaks of the run when it was taken before or after it: limits, and what errors left.
+var lasting = map[string]bool{
+	timeline.PowerLimit.Name: true, timeline.PowerDefault.Name: true, timeline.ClockSMMax.Name: true, timeline.ClockMemMax.Name: true,
+	timeline.PCIeGenMax.Name: true, timeline.PCIeWidthMax.Name: true, timeline.MemTotal.Name: true, timeline.NVLinkUp.Name: true,
+	timeline.RemapPending.Name: true, timeline.RemapFailed.Name: true, timeline.RemapCorr.Name: true, timeline.RemapUncorr.Name: true,
+	timeline.RetirePending.Name: true, timeline.RetiredSingle.Name: true, timeline.RetiredDouble.Name: true,
+	timeline.ECCCorrected.Name: true, timeline.ECCUncorrected.Name: true,
+}
+
+// cutSeries keeps the readings inside Input.Window; one whose clock is not placed is kept whole, and so is a snapshot of what lasts.
 func cutSeries(in *Input, s *timeline.Series) timeline.Series {
 	out := *s
-	if in.Window.Empty() || !placed(in.Base, s) {
+	if in.Window.Empty() || !placed(in.Base, s) || len(s.At) == 1 && lasting[s.Metric.Name] {
 		return out
 	}
 	lo := sort.Search(len(s.At), func(i int) bool { return s.At[i] >= in.Window.Start })
