@@ -373,7 +373,9 @@ func timeLineSection(r *Report) (Section, bool) {
 		l.Hatch = throttled(r, sp.metric)
 		t.Lanes = append(t.Lanes, l)
 	}
-	t.Missing = append(t.Missing, "Xid and kernel messages: not recorded")
+	if !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.ID == "hw.xid" && (c.Outcome == "pass" || c.Outcome == "finding") }) {
+		t.Missing = append(t.Missing, "Xid and kernel messages: not recorded")
+	}
 	t.Events = events(r)
 	t.Dips = dipMarks(r)
 	if len(r.Ledger) == 0 {

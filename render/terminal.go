@@ -212,8 +212,10 @@ func (t *term) findings(r *Report) {
 	t.edge(fmt.Sprintf("FINDINGS  %d", len(keep)), "can return at most", true)
 	anySame := false
 	idWidth := 21
+	sevWidth := 8
 	for k, i := range keep {
 		if k < 14 {
+			sevWidth = max(sevWidth, len(severity(&r.Checks[i]))+1)
 			idWidth = max(idWidth, len(r.Checks[i].ID))
 		}
 	}
@@ -238,7 +240,7 @@ func (t *term) findings(r *Report) {
 		if n := seen[c.ID]; n > 1 {
 			says = fmt.Sprintf("%d x, worst: %s", n, says)
 		}
-		sev := fmt.Sprintf("%-8s", severity(c))
+		sev := fmt.Sprintf("%-*s", sevWidth, severity(c))
 		left := "  " + sev + fmt.Sprintf("%-*s ", idWidth, c.ID)
 		room := termWidth - len(left) - runewidth.StringWidth(ascii(right)) - 2
 		// a whole title says more than half a sentence

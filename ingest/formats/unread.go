@@ -12,7 +12,7 @@ import (
 // The commands whose output is read.
 const (
 	recordDmon  = "nvidia-smi dmon -s pucvmet -d 1 -o DT -f dmon.log"
-	recordQuery = "nvidia-smi --query-gpu=timestamp,index,uuid,name,pstate,utilization.gpu,utilization.memory,power.draw,enforced.power.limit,power.default_limit," +
+	recordQuery = "nvidia-smi --query-gpu=timestamp,index,uuid,pci.bus_id,name,pstate,utilization.gpu,utilization.memory,power.draw,enforced.power.limit,power.default_limit," +
 		"clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,temperature.memory,clocks_event_reasons.active,pcie.link.gen.gpucurrent,pcie.link.gen.max," +
 		"pcie.link.width.current,pcie.link.width.max,memory.used --format=csv,nounits -lms 500 -f query.csv"
 	recordTrace = "on every rank: prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA], " +

@@ -13,7 +13,7 @@ type Recipe struct {
 var Recipes = []Recipe{
 	{"C1", "nvidia-smi dmon -s pucvmet -d 1 -o DT -f dmon.log",
 		"on every host, while the job runs", "GPU samples once a second", ""},
-	{"C2", "nvidia-smi --query-gpu=timestamp,index,uuid,name,pstate,utilization.gpu,utilization.memory,power.draw,enforced.power.limit," +
+	{"C2", "nvidia-smi --query-gpu=timestamp,index,uuid,pci.bus_id,name,pstate,utilization.gpu,utilization.memory,power.draw,enforced.power.limit," +
 		"power.default_limit,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,temperature.memory,clocks_event_reasons.active," +
 		"pcie.link.gen.gpucurrent,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max,memory.used --format=csv,nounits -lms 500 -f query.csv",
 		"on every host, while the job runs", "GPU samples with clocks, throttle reasons and link state",
