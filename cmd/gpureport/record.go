@@ -96,8 +96,12 @@ func printRecorded(w io.Writer, s *recorder.Summary) {
 		what = fmt.Sprintf("%d GPUs and host", s.GPUs)
 	}
 	name := s.Path
-	if s.Parts > 1 {
-		name = fmt.Sprintf("%s and %d more parts", s.Path, s.Parts-1)
+	switch n := s.Parts - 1; n {
+	case 0:
+	case 1:
+		name += " and 1 more part"
+	default:
+		name += fmt.Sprintf(" and %d more parts", n)
 	}
 	sec := s.Elapsed.Seconds()
 	fmt.Fprintf(w, "gpureport record: %s: %s, %d samples in %.1f s, %s\n", name, what, s.Ticks, sec, bytesText(s.Bytes))

@@ -46,6 +46,7 @@
 //	          not asked for, ticks waiting for a disk]]; run, wait and switches are the main thread's
 //	ib     W  dev, port, x {port_xmit_data, port_rcv_data B, port_xmit_wait ticks}; L: errors in x, rate, st, ph, layer
 //	ev        ty: xid, driver (bits), lost, reset_required, back, cap_absent, no_gpu, start, exit; i, code, txt
+//	next      part: the last record of a part that another one follows
 //	end       why, n, ticks, late, max_late_ns, cpu_user_ns, cpu_sys_ns, rss_max, bytes, raw_bytes; missing: the recorder was killed
 //
 // Shares and rates of counters cover the time between two readings, whatever it was. Utilisation looks back over up to a second.

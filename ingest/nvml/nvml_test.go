@@ -275,6 +275,9 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: %d readings, want %d", c.what, n, c.n)
 		}
 	}
+	if _, ps, _ := readText(t, []byte(good+`{"k":"next","t":3,"part":2}`+"\n")); len(ps) != 0 {
+		t.Errorf("a part that ends in order: %v", ps)
+	}
 	if _, _, err := readText(t, nil); err == nil {
 		t.Error("an empty file is no capture")
 	}

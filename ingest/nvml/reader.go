@@ -42,8 +42,7 @@ type reader struct {
 	row uint32
 
 	host     timeline.TrackID // -1 not made
-	hostName string
-	skip     bool // records of another host
+	skip     bool             // records of another host
 	sessions []session
 	wide     time.Duration
 	period   time.Duration
@@ -65,7 +64,6 @@ type reader struct {
 	series map[seriesKey]int
 	wall   map[int]bool // series whose stamps are Unix time already
 	util   bool
-	oom    num
 }
 
 type seriesKey struct {
@@ -163,6 +161,8 @@ func (r *reader) line(line []byte, whole bool) {
 		decode(r, line, whole, func(c *ibRec) num { return c.T }, r.infiniband)
 	case "ev":
 		decode(r, line, whole, func(c *evRec) num { return c.T }, r.event)
+	case "next": // the part is whole, and another follows
+		r.ended = true
 	case "end":
 		decode(r, line, whole, func(c *endRec) num { return c.T }, r.end)
 	}
@@ -237,6 +237,7 @@ func (r *reader) header(line []byte, whole bool) {
 	}
 	r.forget()
 	r.samples++
+	r.ended = false
 	at := timeline.Time(s.base)
 	r.text(r.hostTrack(), timeline.AttrDriver, string(h.Driver), at)
 	r.text(r.hostTrack(), timeline.AttrCUDA, string(h.CUDA), at)

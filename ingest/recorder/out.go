@@ -18,6 +18,7 @@ type out struct {
 	path   string // of the first part
 	rotate int64  // a part that has so many bytes is the last to grow; 0 never
 	head   func(part int) []byte
+	tail   func(part int) []byte // the last record of a part, before the next one
 
 	part    int
 	name    string // of the current part
@@ -38,8 +39,8 @@ type encoder interface {
 }
 
 // create makes the first part and writes its head.
-func create(path string, rotate int64, head func(part int) []byte) (*out, error) {
-	o := &out{path: path, rotate: rotate, head: head}
+func create(path string, rotate int64, head, tail func(part int) []byte) (*out, error) {
+	o := &out{path: path, rotate: rotate, head: head, tail: tail}
 	if err := o.next(); err != nil {
 		return nil, err
 	}
@@ -61,6 +62,11 @@ func partName(path string, part int) string {
 }
 
 func (o *out) next() error {
+	if o.part > 0 {
+		if err := o.put(o.tail(o.part + 1)); err != nil {
+			return err
+		}
+	}
 	if err := o.finishPart(); err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	s.openGPUs()
 	defer s.closeGPUs()
 	s.describe()
-	out, err := create(o.Path, o.Rotate, s.head)
+	out, err := create(o.Path, o.Rotate, s.head, s.tail)
 	if err != nil {
 		if out == nil {
 			return s.sum, err
@@ -288,6 +288,15 @@ func (s *session) head(part int) []byte {
 	l.end()
 	s.clock(&l, true)
 	return append(l.b, s.static...)
+}
+
+// tail ends a part that another follows.
+func (s *session) tail(next int) []byte {
+	var l lines
+	l.begin("next", s.now())
+	l.num("part", int64(next))
+	l.end()
+	return l.b
 }
 
 // clock appends clk where the wall clock has moved against the monotonic one by more than 1 ms, or a minute has gone by.

@@ -591,6 +591,9 @@ func TestRotate(t *testing.T) {
 		if rs[0]["k"] != "hdr" || rs[0]["part"] != json.Number(strconv.Itoa(i+1)) || count(rs, "gpu") != 2 || count(rs, "host") != 1 || count(rs, "clk") == 0 {
 			t.Errorf("part %d begins with %v", i+1, rs[0])
 		}
+		if last := rs[len(rs)-1]["k"]; last != "next" && (i < sum.Parts-1 || last != "end") {
+			t.Errorf("part %d ends with %v", i+1, last)
+		}
 	}
 	base := readBack(t, dir)
 	if len(base.Sources) != sum.Parts || len(base.Devices) != 2*sum.Parts {
