@@ -322,9 +322,11 @@ func (d *db) scanNumbers(name string, columns []string, f func(r *row)) error {
 		for range full { // the connection is the goroutine's until it ends
 		}
 	}()
+	var w row // one for all: it would be allocated for each
 	for b := range full {
 		for i := range b.n {
-			f(&row{v: b.v[i*k : (i+1)*k : (i+1)*k], null: b.null[i], id: b.id[i], n: b.n[i]})
+			w.v, w.null, w.id, w.n = b.v[i*k:(i+1)*k:(i+1)*k], b.null[i], b.id[i], b.n[i]
+			f(&w)
 		}
 		free <- b
 	}

@@ -172,13 +172,14 @@ func (b *Builder) Finish() *Timeline {
 func (b *Builder) finishSpans() {
 	s := &b.TL.Spans
 	order := b.order()
-	s.Track = gather(b.chunks, order, func(c *SpanChunk) *[]TrackID { return &c.Track })
-	s.Kind = gather(b.chunks, order, func(c *SpanChunk) *[]SpanKind { return &c.Kind })
-	s.Start = gather(b.chunks, order, func(c *SpanChunk) *[]Time { return &c.Start })
-	s.End = gather(b.chunks, order, func(c *SpanChunk) *[]Time { return &c.End })
-	s.Name = gather(b.chunks, order, func(c *SpanChunk) *[]StringID { return &c.Name })
-	s.Link = gather(b.chunks, order, func(c *SpanChunk) *[]uint32 { return &c.Link })
-	s.Row = gather(b.chunks, order, func(c *SpanChunk) *[]uint32 { return &c.Row })
+	runs := runsOf(order)
+	s.Track = gather(b.chunks, order, runs, func(c *SpanChunk) *[]TrackID { return &c.Track })
+	s.Kind = gather(b.chunks, order, runs, func(c *SpanChunk) *[]SpanKind { return &c.Kind })
+	s.Start = gather(b.chunks, order, runs, func(c *SpanChunk) *[]Time { return &c.Start })
+	s.End = gather(b.chunks, order, runs, func(c *SpanChunk) *[]Time { return &c.End })
+	s.Name = gather(b.chunks, order, runs, func(c *SpanChunk) *[]StringID { return &c.Name })
+	s.Link = gather(b.chunks, order, runs, func(c *SpanChunk) *[]uint32 { return &c.Link })
+	s.Row = gather(b.chunks, order, runs, func(c *SpanChunk) *[]uint32 { return &c.Row })
 	b.chunks = nil
 	row := make([]int32, b.n) // of a side table by span, +1
 	s.Copies = finishSide(s.Copies, &b.copies, order, row, func(r *Copy) *int32 { return &r.Span })
@@ -433,14 +434,45 @@ func mergeRuns(part, room []uint32, bounds []int, after func(x, y uint32) bool) 
 	}
 }
 
-func gather[T any](chunks []*SpanChunk, order []uint32, col func(*SpanChunk) *[]T) []T {
+// runsOf gives where in order the spans stop being as they were added, or lie in another chunk; nil where they are too mixed for stretches
+// to be worth it.
+func runsOf(order []uint32) []uint32 {
+	var runs []uint32
+	for i := 1; i < len(order); i++ {
+		if p := order[i]; p != order[i-1]+1 || p&chunkMask == 0 {
+			if len(runs) > len(order)/minRun {
+				return nil
+			}
+			runs = append(runs, uint32(i))
+		}
+	}
+	return append(runs, uint32(len(order)))
+}
+
+// minRun is how long runs must be on average to be copied as such.
+const minRun = 8
+
+// gather gives one column of all chunks in order.
+func gather[T any](chunks []*SpanChunk, order, runs []uint32, col func(*SpanChunk) *[]T) []T {
 	cols := make([][]T, len(chunks))
 	for i, c := range chunks {
 		cols[i], *col(c) = *col(c), nil
 	}
 	out := make([]T, len(order))
-	for i, p := range order {
-		out[i] = cols[p>>chunkBits][p&chunkMask]
+	if len(order) == 0 {
+		return out
+	}
+	if runs == nil {
+		for i, p := range order {
+			out[i] = cols[p>>chunkBits][p&chunkMask]
+		}
+		return out
+	}
+	from := 0
+	for _, to := range runs {
+		p := order[from]
+		copy(out[from:to], cols[p>>chunkBits][p&chunkMask:])
+		from = int(to)
 	}
 	return out
 }
