@@ -308,7 +308,7 @@ func (m *matcher) group() {
 		slices.Sort(m.cards[i].devices)
 	}
 	slices.SortStableFunc(m.cards, func(a, b logCard) int {
-		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.machine, b.machine), cmp.Compare(a.index, b.index), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.devices[0], b.devices[0]))
+		return cmp.Or(cmp.Compare(a.machine, b.machine), cmp.Compare(a.index, b.index), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.devices[0], b.devices[0]))
 	})
 	for i := range m.cards {
 		if c := &m.cards[i]; len(c.devices) > 1 {

@@ -333,3 +333,18 @@ func TestMatchLogsAlone(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
+
+// What a kernel log, which names its host, says of one GPU does not move it behind the others.
+func TestEventsLeaveTheOrder(t *testing.T) {
+	base := placedLogs(flat, 0, 1, 2)
+	for i := range base.Devices {
+		base.Devices[i].Bus = []string{"0000:18:00", "0000:3b:00", "0000:86:00"}[i]
+	}
+	k := kernelLog(base, "dmesg.txt", "n1", false, event{79, t0})
+	base.Devices = append(base.Devices, timeline.Device{Bus: "0000:3b:00", Index: -1, Ordinal: -1, Proc: -1, Source: k})
+	base.Tracks[len(base.Tracks)-1].Device = 3
+	u := Match(base, nil).Unclaimed()
+	if len(u) != 3 || len(u[1].Devices) != 2 || u[1].Devices[0] != 1 || u[2].Devices[0] != 2 {
+		t.Errorf("%+v", u)
+	}
+}
