@@ -45,7 +45,7 @@ func nsysFolder(t testing.TB, in *sim.Incident, o sim.NsysOptions) string {
 		database(t, filepath.Join(dir, strings.TrimSuffix(name, ".sql")+".sqlite"), sql)
 	}
 	for _, p := range inputsOf(t, in.Name) {
-		if name := filepath.Base(p); !strings.Contains(name, ".json") {
+		if name := filepath.Base(p); !strings.HasSuffix(strings.TrimSuffix(name, ".gz"), ".json") { // a trace
 			copyTo(t, p, dir, name)
 		}
 	}
@@ -64,6 +64,7 @@ var recordings = []struct {
 	{"a file a rank, without sizes", sim.NsysOptions{}, map[string]string{
 		"slow-gpu: kernel.gemm-eff": "what a product could take follows from its sizes",
 		"slow-gpu: hw.gpu-slow":     "without sizes unequal work looks the same, so it is a hint",
+		"hot-rank: hw.gpu-slow":     "without sizes unequal work looks the same, so it is a hint",
 		"uneven-work: hw.gpu-slow":  "without sizes unequal work looks like a slow GPU, so it is a hint",
 		"uneven-work: cause":        "without sizes unequal work and a slow GPU are not told apart",
 	}},
