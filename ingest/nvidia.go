@@ -105,3 +105,6 @@ func (o *Options) Period() (timeline.Time, error) {
 	}
 	return timeline.Time(d * 1e9), nil
 }
+
+// HeldMemory is how many bytes in use on a GPU show that some process holds them: a CUDA context takes more, an idle driver less.
+const HeldMemory = 256 << 20

@@ -64,9 +64,10 @@ var identity = []string{"timestamp", "gpu_name", "name", "gpu_bus_id", "gpu_seri
 
 // isHeader tells a line of field names that are not those of --query-gpu.
 func isHeader(line string) bool {
-	known, own := 0, false
+	known, own, strong := 0, false, false
 	for c := range strings.SplitSeq(line, ",") {
 		f, _ := splitHeader(c)
+		strong = strong || strings.HasPrefix(f, "gpu_") || strings.Contains(f, "gpu_memory") || f == "process_name" || strings.HasPrefix(f, "retired_pages.")
 		switch {
 		case slices.Contains(identity, f):
 			known++
@@ -78,7 +79,7 @@ func isHeader(line string) bool {
 			return false
 		}
 	}
-	return own && known > 1
+	return own && strong && known > 1
 }
 
 type use uint8
@@ -309,7 +310,7 @@ func (r *reader) row(cells []string, l *ingest.Lines) {
 
 // cycleOf starts another cycle of the GPU when the stamp moves on by more than the rows of one cycle lie apart, or a process comes again.
 func (r *reader) cycleOf(g *gpu, pid int64, stamp timeline.Time, stamped bool, row uint64) {
-	if g.seen != nil && !g.seen[pid] && (!stamped || stamp >= g.at && stamp-g.at < 50e6) {
+	if g.seen != nil && (pid == 0 || !g.seen[pid]) && (!stamped || stamp >= g.at && stamp-g.at < 50e6) {
 		g.seen[pid] = true
 		return
 	}

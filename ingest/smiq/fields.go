@@ -73,13 +73,13 @@ const (
 	nMemories
 )
 
-// eccMetrics are the sums by what they count; those of all memory count the card's life alone.
+// eccMetrics are the sums by what they count.
 var eccMetrics = map[eccKind]timeline.Metric{
 	{false, true, sram}: timeline.ECCVolSRAMCorr, {false, false, sram}: timeline.ECCVolSRAMUnc,
 	{false, true, dram}: timeline.ECCVolDRAMCorr, {false, false, dram}: timeline.ECCVolDRAMUnc,
 	{true, true, sram}: timeline.ECCAggSRAMCorr, {true, false, sram}: timeline.ECCAggSRAMUnc,
 	{true, true, dram}: timeline.ECCAggDRAMCorr, {true, false, dram}: timeline.ECCAggDRAMUnc,
-	{true, true, allMemory}: timeline.ECCCorrected, {true, false, allMemory}: timeline.ECCUncorrected,
+	{false, false, allMemory}: timeline.ECCVolUnc, {true, true, allMemory}: timeline.ECCCorrected, {true, false, allMemory}: timeline.ECCUncorrected,
 }
 
 func ecc(text, xml string, life, corrected bool, m memory) field {
@@ -156,7 +156,8 @@ var fields = []field{
 	ecc("aggregate/sram uncorrectable sec-ded", "aggregate/sram_uncorrectable_secded", true, false, sram),
 	ecc("aggregate/dram correctable", "aggregate/dram_correctable", true, true, dram),
 	ecc("aggregate/dram uncorrectable", "aggregate/dram_uncorrectable", true, false, dram),
-	ecc("aggregate/single bit/total", "aggregate/single_bit/total", true, true, allMemory), // before Turing
+	ecc("volatile/double bit/total", "volatile/double_bit/total", false, false, allMemory), // before Turing
+	ecc("aggregate/single bit/total", "aggregate/single_bit/total", true, true, allMemory),
 	ecc("aggregate/double bit/total", "aggregate/double_bit/total", true, false, allMemory),
 	flag("ecc errors/aggregate/sram threshold exceeded", "ecc_errors/aggregate/sram_threshold_exceeded", timeline.AttrSRAMThreshold),
 	flag("ecc errors/channel repair pending", "ecc_errors/channel_repair_pending", timeline.AttrChannelRepair),

@@ -9,7 +9,8 @@
 //
 // Values: readings (utilisation, power, clocks, temperatures, memory, link, counters) are series of one reading a report; what is stated
 // once (limits, modes, versions) are attributes, added again only when they change. The limits that sampled logs have as series are both.
-// Clock event reasons are kept as the driver's bit mask. ECC totals are those of the card's life, SRAM and DRAM together. Temperatures of
+// Clock event reasons are kept as the driver's bit mask. ECC totals are sums over SRAM and DRAM, of the card's life and
+// apart since the driver was loaded. Temperatures of
 // newer parts are margins to the highest operating temperature and are kept apart from absolute ones. PCIe throughput is one 20 ms
 // sample in KB/s, taken as 1000 bytes. The index of a GPU is not printed: it is the GPU's place in a report that shows all attached ones.
 //
@@ -96,7 +97,7 @@ type block struct {
 	noProcess   bool // the report says None
 	processes   int  // that only compute
 	listed      int  // of any type
-	busy        bool // the GPU is in use
+	held        bool // somebody holds memory
 	processRow  uint64
 	p           proc
 }
@@ -398,9 +399,8 @@ func (r *reader) number(h *host, f *field, value string, row uint64) {
 	case len(f.metrics) == 0:
 	case f.metrics[0].Name == timeline.SMBusy.Name:
 		b.g.util, r.util = true, true
-		b.busy = b.busy || v > 0
 	case f.metrics[0].Name == timeline.MemUsed.Name:
-		b.busy = b.busy || v > 1<<30
+		b.held = v > ingest.HeldMemory
 	case f.metrics[0].Name == timeline.MemTotal.Name:
 		r.b.TL.Devices[b.g.dev].Memory = int64(v)
 	}
@@ -621,8 +621,8 @@ func (r *reader) endProcesses(h *host) {
 		return
 	}
 	r.endProcess(h)
-	if b.listed == 0 && b.busy {
-		r.in.Report("smiq/hidden-processes", timeline.Info, b.processRow, "%s is in use and no process is listed: a container hides them", b.g.shown)
+	if b.listed == 0 && b.held {
+		r.in.Report("smiq/hidden-processes", timeline.Info, b.processRow, "%s has memory in use and no process is listed: a container hides them", b.g.shown)
 	} else {
 		r.reading(h, timeline.GPUProcesses, float64(b.processes), b.processRow)
 	}

@@ -82,7 +82,7 @@ type gpu struct {
 	procs  map[int64]*process
 	util   bool
 	hidden bool
-	busy   bool // in this table: it is in use
+	held   bool // in this table: somebody holds memory
 }
 
 type process struct {
@@ -163,6 +163,10 @@ func (r *reader) line(l *ingest.Lines) {
 		return
 	case l.Long:
 		r.in.Report("smi-table/long-line", timeline.DataLoss, row, "a line of more than 1 MiB: skipped")
+		return
+	}
+	if !l.Ended && (text[0] == '|' || text[0] == '+') && !strings.HasSuffix(text, "|") && !strings.HasSuffix(text, "+") {
+		r.in.Report("smi-table/unterminated-row", timeline.Info, row, "the file ends inside this row: it is left out")
 		return
 	}
 	h := r.hosts[l.Label]
@@ -255,7 +259,7 @@ func (r *reader) gpuLine(h *host, text string, row uint64) {
 		if h.cur = g; g == nil {
 			return
 		}
-		g.busy = false
+		g.held = false
 		if h.shown[index] == nil {
 			h.shown[index] = g
 			h.order = append(h.order, index)
@@ -336,9 +340,8 @@ func (r *reader) values(h *host, g *gpu, cells []string, row uint64) {
 		switch q.metric.Name {
 		case timeline.SMBusy.Name:
 			g.util, r.util = true, true
-			g.busy = g.busy || v > 0
 		case timeline.MemUsed.Name:
-			g.busy = g.busy || v > 1<<30
+			g.held = v > ingest.HeldMemory
 		case timeline.MemTotal.Name:
 			r.b.TL.Devices[g.dev].Memory = int64(v)
 		case timeline.PowerLimit.Name:
@@ -426,8 +429,8 @@ const maxProcesses = 8192
 func (r *reader) endProcesses(h *host) {
 	for _, index := range h.order {
 		g := h.shown[index]
-		if _, ok := h.procs[index]; !ok && g.busy {
-			r.in.Report("smi-table/hidden-processes", timeline.Info, h.row, "%s is in use and no process is listed: a container hides them", g.shown)
+		if _, ok := h.procs[index]; !ok && g.held {
+			r.in.Report("smi-table/hidden-processes", timeline.Info, h.row, "%s has memory in use and no process is listed: a container hides them", g.shown)
 			continue
 		}
 		r.reading(h, g, timeline.GPUProcesses, float64(h.procs[index]), h.row)
