@@ -380,7 +380,7 @@ func (m *matcher) clash(id timeline.DeviceID, c *logCard) bool {
 			return true
 		}
 		a, b := &m.base.Sources[od.Source], &m.base.Sources[d.Source]
-		if a.Format == b.Format && overlap(a.Coverage, b.Coverage) {
+		if a.Format == b.Format && m.sameTime(o, id) {
 			return true
 		}
 		ca, cb := m.curves[o], m.curves[id]
@@ -391,7 +391,32 @@ func (m *matcher) clash(id timeline.DeviceID, c *logCard) bool {
 	return false
 }
 
-func overlap(a, b []timeline.Interval) bool { return len(timeline.Intersect(a, b)) > 0 }
+// sameTime tells whether the readings of two devices cover the same time; of those without readings, whether their files do. A log that
+// was cut in two inside a cycle covers that cycle twice, and no device of it.
+func (m *matcher) sameTime(a, b timeline.DeviceID) bool {
+	x, y := m.readings(a), m.readings(b)
+	if x.Empty() || y.Empty() {
+		s := m.base.Sources
+		return len(timeline.Intersect(s[m.base.Devices[a].Source].Coverage, s[m.base.Devices[b].Source].Coverage)) > 0
+	}
+	return x.Start < y.End && y.Start < x.End
+}
+
+// readings is from a device's first reading to its last.
+func (m *matcher) readings(id timeline.DeviceID) (iv timeline.Interval) {
+	for i := range m.base.Series {
+		s := &m.base.Series[i]
+		if m.base.Tracks[s.Track].Device != id || len(s.At) == 0 {
+			continue
+		}
+		if one := (timeline.Interval{Start: s.At[0], End: s.At[len(s.At)-1] + 1}); iv.Empty() {
+			iv = one
+		} else {
+			iv.Start, iv.End = min(iv.Start, one.Start), max(iv.End, one.End)
+		}
+	}
+	return iv
+}
 
 // apart tells that two utilisation curves show different GPUs: their means over the common time differ by more than a quarter.
 func apart(a, b *logCurve) bool {
