@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"gpureport/ingest"
-	"gpureport/ingest/formats"
+	"gpureport/ingest/nvml"
 	"gpureport/ingest/recorder"
 	"gpureport/ingest/timeline"
 )
@@ -75,7 +75,7 @@ func childCommand(t *testing.T, path string, env ...string) *exec.Cmd {
 // readBack reads captures as analyze does.
 func readBack(t *testing.T, paths ...string) *timeline.Timeline {
 	t.Helper()
-	s, err := ingest.Open(paths, formats.List, ingest.Options{})
+	s, err := ingest.Open(paths, []ingest.Format{nvml.Format}, ingest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
