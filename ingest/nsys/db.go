@@ -28,6 +28,7 @@ type db struct {
 	ctx    context.Context
 	uri    string
 	conn   *sqlite3.Conn
+	pager  *pager // nil: the driver reads all
 	tables map[string]*table
 	order  []*table // by name
 	rows   uint64   // of the tables that got their row numbers
@@ -38,6 +39,7 @@ type table struct {
 	name    string
 	columns map[string]string // lower case to the file's spelling
 	noRowid bool
+	root    int64 // page; 0 where it is not for the pager
 	last    int64 // greatest rowid, or a bound of it
 	base    uint32
 	read    int64 // rows read
@@ -70,6 +72,7 @@ func openDB(ctx context.Context, in *ingest.Input, path string) (*db, error) {
 	if err := d.schema(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+	d.pager = openPager(abs)
 	return d, nil
 }
 
@@ -89,6 +92,15 @@ func (d *db) connect() error {
 }
 
 func (d *db) close() error {
+	var err error
+	if d.pager != nil {
+		err = d.pager.close()
+	}
+	d.pager = nil
+	return errors.Join(err, d.disconnect())
+}
+
+func (d *db) disconnect() error {
 	if d.conn == nil {
 		return nil
 	}
@@ -99,16 +111,23 @@ func (d *db) close() error {
 
 // schema lists the tables. Views and virtual tables are none: they may run anything.
 func (d *db) schema() error {
-	type entry struct{ name, sql string }
+	type entry struct {
+		name, sql string
+		root      int64
+	}
 	var entries []entry
-	err := d.query("SELECT name, sql FROM sqlite_master WHERE type='table'", func(s *sqlite3.Stmt) {
-		entries = append(entries, entry{s.ColumnText(0), s.ColumnText(1)})
+	err := d.query("SELECT name, sql, rootpage FROM sqlite_master WHERE type='table'", func(s *sqlite3.Stmt) {
+		entries = append(entries, entry{s.ColumnText(0), s.ColumnText(1), s.ColumnInt64(2)})
 	})
 	if err != nil {
 		if d.ctx.Err() != nil || len(entries) == 0 {
 			return fmt.Errorf("the schema cannot be read: %w: copy the file again", err)
 		}
 		d.in.Report("nsys/damaged-schema", timeline.DataLoss, 0, "sqlite_master: %v: tables behind it are lost; copy the file again", err)
+	}
+	named := map[string]int{}
+	for _, e := range entries {
+		named[strings.ToLower(e.name)]++
 	}
 	for _, e := range entries {
 		up := strings.ToUpper(e.sql)
@@ -125,6 +144,9 @@ func (d *db) schema() error {
 			}
 			d.in.Report("nsys/damaged-schema", timeline.DataLoss, 0, "sqlite_master: the columns of %s cannot be read: it is left out; copy the file again", clean(e.name))
 			continue
+		}
+		if !t.noRowid && named[strings.ToLower(e.name)] == 1 {
+			t.root = e.root
 		}
 		d.tables[e.name] = t
 		d.order = append(d.order, t)
@@ -155,9 +177,10 @@ func (d *db) query(sql string, f func(*sqlite3.Stmt)) (err error) {
 
 // row is the current row of a scan. Columns are counted as they were asked for; one that the table lacks is NULL.
 type row struct {
-	s    *sqlite3.Stmt // nil: v and null have the numbers
+	s    *sqlite3.Stmt // nil: v, null and t have what is in it
 	v    []int64
 	null uint64 // bit i: column i is no number
+	t    [][]byte
 	id   uint64
 	n    uint32 // row number among all tables
 }
@@ -195,13 +218,110 @@ func (r *row) num(i int) int64 {
 }
 
 // raw gives the text of column i until the next row; nil for NULL.
-func (r *row) raw(i int) []byte { return r.s.ColumnRawText(i + 1) }
+func (r *row) raw(i int) []byte {
+	if r.s == nil {
+		return r.t[i]
+	}
+	return r.s.ColumnRawText(i + 1)
+}
 
 func (r *row) text(i int) string { return r.s.ColumnText(i + 1) }
 
 // scan reads the columns of a table in the order of the file. At a damaged place it goes on behind it, as near as can be found, and
 // reports what lies between. It fails only when the context ends.
 func (d *db) scan(name string, columns []string, f func(r *row)) error {
+	return d.scanPlan(name, columns, nil, f)
+}
+
+// scanMany is scan for tables of very many rows. All columns but those of text are read as numbers, and only as such.
+func (d *db) scanMany(name string, columns, text []string, f func(r *row)) error {
+	t := d.tables[name]
+	if t == nil {
+		return nil
+	}
+	return d.scanPlan(name, columns, d.plan(t, columns, text), f)
+}
+
+// plan says how the pager reads the columns of a table; nil where it cannot.
+func (d *db) plan(t *table, columns, text []string) *plan {
+	if d.pager == nil || t.root < 2 || t.root > int64(d.pager.pages) || len(columns) > 64 || len(text) > 0 && !d.pager.utf8 {
+		return nil
+	}
+	p := &plan{k: len(columns), none: 1<<len(columns) - 1}
+	at, plain := 0, true
+	err := d.query("PRAGMA table_xinfo("+quote(t.name)+")", func(s *sqlite3.Stmt) {
+		place := int8(-1)
+		for i, c := range columns {
+			if strings.EqualFold(c, s.ColumnText(1)) {
+				if place >= 0 || p.none>>i&1 == 0 || s.ColumnInt64(5) != 0 { // the primary key may be the rowid, which no record holds
+					plain = false
+				}
+				place = int8(i)
+				p.none &^= 1 << i
+			}
+		}
+		if s.ColumnInt64(0) != int64(at) || s.ColumnInt64(6) != 0 { // generated columns
+			plain = false
+		}
+		at++
+		p.place = append(p.place, place)
+	})
+	if err != nil || !plain {
+		return nil
+	}
+	for i, c := range columns {
+		if slices.Contains(text, c) {
+			p.text |= 1 << i
+		}
+	}
+	for len(p.place) > 0 && p.place[len(p.place)-1] < 0 {
+		p.place = p.place[:len(p.place)-1]
+	}
+	return p
+}
+
+// scanPages reads a table by the pager and keeps after at the last row read. Rows that are not plain are left to the driver; an error says
+// that the driver has to go on behind that row.
+func (d *db) scanPages(t *table, sel string, pl *plan, f func(r *row), after *int64) error {
+	p := d.pager
+	var l leafRows
+	var r row
+	left := p.pages
+	return p.walk(uint32(t.root), 0, &left, func(page []byte) error {
+		if err := d.ctx.Err(); err != nil {
+			return err
+		}
+		if !l.ids(p, page, *after) {
+			return errNotPlain
+		}
+		n := len(l.id)
+		if n == 0 {
+			return nil
+		}
+		if !l.read(page, pl) {
+			last := l.id[n-1]
+			if err := d.scanFrom(t, sel, *after, last, f, after); err != nil || *after != last {
+				return errNotPlain
+			}
+			return nil
+		}
+		for i := range n {
+			*after = l.id[i]
+			r.id = uint64(max(l.id[i], 0))
+			r.n = uint32(min(uint64(t.base)+r.id, math.MaxUint32))
+			r.v, r.null = l.v[i*pl.k:(i+1)*pl.k], l.null[i]
+			if pl.text != 0 {
+				r.t = l.text[i*pl.k : (i+1)*pl.k]
+			}
+			t.read++
+			f(&r)
+		}
+		return nil
+	})
+}
+
+// scanPlan is scan; a plan lets the pager read what is plain.
+func (d *db) scanPlan(name string, columns []string, pl *plan, f func(r *row)) error {
 	t := d.tables[name]
 	if t == nil {
 		return nil
@@ -222,8 +342,22 @@ func (d *db) scan(name string, columns []string, f func(r *row)) error {
 		d.number(t)
 	}
 	after, breaks := int64(math.MinInt64), 0
+	if pl != nil {
+		if d.scanPages(t, sel, pl, f, &after) == nil {
+			return nil
+		}
+		// The driver reads the table again: only then does it come to the damage as it would have, and in the order of the file.
+		if known, all := after, f; known != math.MinInt64 {
+			f = func(r *row) {
+				if after > known {
+					all(r)
+				}
+			}
+		}
+		after = math.MinInt64
+	}
 	for {
-		err := d.scanFrom(t, sel, after, f, &after)
+		err := d.scanFrom(t, sel, after, math.MaxInt64, f, &after)
 		if err == nil {
 			return nil
 		}
@@ -291,7 +425,7 @@ func (d *db) scanNumbers(name string, columns []string, f func(r *row)) error {
 			}
 			b = nil
 		}
-		err = d.scan(name, columns, func(r *row) {
+		err = d.scanMany(name, columns, nil, func(r *row) {
 			if b == nil {
 				select {
 				case b = <-free:
@@ -299,6 +433,14 @@ func (d *db) scanNumbers(name string, columns []string, f func(r *row)) error {
 					return // the consumer broke down: only the end is waited for
 				}
 				b.v, b.null, b.id, b.n = b.v[:0], b.null[:0], b.id[:0], b.n[:0]
+			}
+			if r.s == nil {
+				b.v = append(b.v, r.v...)
+				b.null, b.id, b.n = append(b.null, r.null&ask), append(b.id, r.id), append(b.n, r.n)
+				if len(b.n) == blockRows {
+					send()
+				}
+				return
 			}
 			null := uint64(0)
 			for i := range k {
@@ -353,12 +495,12 @@ func (d *db) number(t *table) {
 
 var errOrder = errors.New("rows are not in order")
 
-// scanFrom reads the rows after a rowid and keeps after at the last one read.
-func (d *db) scanFrom(t *table, sel string, from int64, f func(r *row), after *int64) (err error) {
+// scanFrom reads the rows after a rowid up to another and keeps after at the last one read.
+func (d *db) scanFrom(t *table, sel string, from, to int64, f func(r *row), after *int64) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // the driver panics when it runs out of memory
 			err = fmt.Errorf("%v", r)
-			_ = d.close()
+			_ = d.disconnect()
 			if cerr := d.connect(); cerr != nil {
 				err = cerr
 			}
@@ -367,19 +509,21 @@ func (d *db) scanFrom(t *table, sel string, from int64, f func(r *row), after *i
 	if d.conn == nil {
 		return errors.New("the file cannot be opened again")
 	}
+	var bounds []string
 	if from != math.MinInt64 {
-		sel += " WHERE rowid > ?1"
+		bounds = append(bounds, fmt.Sprintf("rowid > %d", from))
+	}
+	if to != math.MaxInt64 {
+		bounds = append(bounds, fmt.Sprintf("rowid <= %d", to))
+	}
+	if len(bounds) > 0 {
+		sel += " WHERE " + strings.Join(bounds, " AND ")
 	}
 	s, _, err := d.conn.Prepare(sel)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if from != math.MinInt64 {
-		if err := s.BindInt64(1, from); err != nil {
-			return err
-		}
-	}
 	r := row{s: s}
 	for s.Step() {
 		if !t.noRowid {

@@ -21,7 +21,8 @@ const maxMarks = 1 << 16
 func (r *reader) nvtx() error {
 	names := &r.b.TL.Names
 	dropped := int64(0)
-	err := r.db.scan(tNVTX, []string{"start", "end", "eventType", "text", "textId", "globalTid", "jsonText", "jsonTextId"}, func(w *row) {
+	columns, text := []string{"start", "end", "eventType", "text", "textId", "globalTid", "jsonText", "jsonTextId"}, []string{"text", "jsonText"}
+	err := r.db.scanMany(tNVTX, columns, text, func(w *row) {
 		kind := r.m.ranges[w.num(2)]
 		if kind == 0 {
 			return // domains, categories, names of CUDA objects
