@@ -13,7 +13,7 @@ var (
 	MemReserved    = Metric{"mem_reserved_bytes", unit.Byte, Instant, 0}         // by the driver, not in MemUsed
 	RetiredSingle  = Metric{"retired_single_bit_count", unit.Count, RunningTotal, 0}
 	RetiredDouble  = Metric{"retired_double_bit_count", unit.Count, RunningTotal, 0}
-	ECCVolUnc      = Metric{"ecc_volatile_uncorrected_count", unit.Count, RunningTotal, 0} // of all memory, since the driver was loaded
+	ECCVolUnc      = Metric{"ecc_volatile_uncorrected_count", unit.Count, RunningTotal, 0}    // of all memory, since the driver was loaded
 	ECCVolSRAMCorr = Metric{"ecc_volatile_sram_corrected_count", unit.Count, RunningTotal, 0} // volatile: since the driver was loaded
 	ECCVolSRAMUnc  = Metric{"ecc_volatile_sram_uncorrected_count", unit.Count, RunningTotal, 0}
 	ECCVolDRAMCorr = Metric{"ecc_volatile_dram_corrected_count", unit.Count, RunningTotal, 0}

@@ -67,8 +67,8 @@ func (b *Builder) AddNumber(t TrackID, name string, value float64, u unit.Unit, 
 	}
 }
 
-// Sampled gives what outlives the spans of tl: its sampled series with their tracks and devices, totals, and marks of the machine.
-// CPU samples are left out, they go with the spans. nil when there is nothing. It shares no memory with the spans.
+// Sampled gives what outlives the spans of tl: its sampled series and attributes with their tracks and devices, links and totals.
+// Marks go with the spans. nil when there is nothing. It shares no memory with the spans.
 func (tl *Timeline) Sampled() *Timeline {
 	keep := make([]bool, len(tl.Tracks))
 	for i := range tl.Series {
