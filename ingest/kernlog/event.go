@@ -25,7 +25,6 @@ type class struct {
 	re  *regexp.Regexp
 	not string // words of lines that look alike
 	say string // template for the text; "" the whole message
-	bus bool   // the first group is the bus of a GPU
 }
 
 // busForm is a PCI address, with or without function.

@@ -81,9 +81,7 @@ const (
 type gpu struct {
 	track timeline.TrackID
 	dev   timeline.DeviceID
-	index int
 	xid   map[string]float64 // what was shown last: "" of a gauge, else by number
-	first bool
 }
 
 type seriesKey struct {

@@ -79,8 +79,6 @@ type report struct {
 	dropped  bool // its instant is not known: readings are left out
 	attached int  // 0 not stated
 	shown    []*gpu
-	cuda     string
-	driver   string
 }
 
 // block is the part of a report that speaks of one GPU.
