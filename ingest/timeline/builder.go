@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"runtime/debug"
 	"slices"
 )
 
@@ -172,11 +173,13 @@ func (b *Builder) Finish() *Timeline {
 func (b *Builder) finishSpans() {
 	s := &b.TL.Spans
 	order := b.order()
+	GiveBack(b.n)
 	runs := runsOf(order)
 	s.Track = gather(b.chunks, order, runs, func(c *SpanChunk) *[]TrackID { return &c.Track })
 	s.Kind = gather(b.chunks, order, runs, func(c *SpanChunk) *[]SpanKind { return &c.Kind })
 	s.Start = gather(b.chunks, order, runs, func(c *SpanChunk) *[]Time { return &c.Start })
 	s.End = gather(b.chunks, order, runs, func(c *SpanChunk) *[]Time { return &c.End })
+	GiveBack(b.n)
 	s.Name = gather(b.chunks, order, runs, func(c *SpanChunk) *[]StringID { return &c.Name })
 	s.Link = gather(b.chunks, order, runs, func(c *SpanChunk) *[]uint32 { return &c.Link })
 	s.Row = gather(b.chunks, order, runs, func(c *SpanChunk) *[]uint32 { return &c.Row })
@@ -186,6 +189,15 @@ func (b *Builder) finishSpans() {
 	s.Kernels = finishSide(s.Kernels, &b.kernels, order, row, func(r *KernelArgs) *int32 { return &r.Span })
 	s.Comms = finishSide(s.Comms, &b.comms, order, row, func(r *Comm) *int32 { return &r.Span })
 	s.Shapes = finishSide(s.Shapes, &b.shapes, order, row, func(r *Shape) *int32 { return &r.Span })
+}
+
+// GiveBack returns to the system what a timeline of so many spans has let go, if they are many: their columns are so long that what lies
+// between them fits no other and would stay taken. It costs some milliseconds.
+func GiveBack(spans int) {
+	const many = 1 << 20
+	if spans >= many {
+		debug.FreeOSMemory()
+	}
 }
 
 // sideRows is a list that grows without copying what it has.

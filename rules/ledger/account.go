@@ -43,6 +43,7 @@ func (r *reducer) ledger(d *device) {
 		lo = min(lo, d.ends[0])
 	}
 	segs := r.sweep(d, lo, hi)
+	timeline.GiveBack(len(d.ops))
 	r.missing(segs, &g)
 	if !r.red.Steps.First.Empty() && d == r.biggest() {
 		first := r.red.Steps.First

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"sort"
 
@@ -104,7 +103,8 @@ func Reduce(tl *timeline.Timeline, t *Tables, opt Options) ([]*timeline.Reduced,
 	if tl.Spans.Len() == 0 && len(tl.Totals) > 0 {
 		return nil, nil // sums of a recording: no process is seen in them
 	}
-	giveBack(tl.Spans.Len())
+	spans := tl.Spans.Len()
+	timeline.GiveBack(spans)
 	span := trackSpans(tl)
 	n := newNames(t, tl)
 	procs := len(tl.Procs)
@@ -119,16 +119,9 @@ func Reduce(tl *timeline.Timeline, t *Tables, opt Options) ([]*timeline.Reduced,
 			out = append(out, red)
 		}
 	}
+	own.Spans = timeline.Spans{}
+	timeline.GiveBack(spans)
 	return out, nil
-}
-
-// giveBack returns to the system what a big timeline let go: its columns are so long that what lies between them fits no other, and would
-// stay taken. It costs some milliseconds.
-func giveBack(spans int) {
-	const many = 1 << 20
-	if spans >= many {
-		debug.FreeOSMemory()
-	}
 }
 
 // trackSpans gives the stretch of spans of each track; they are sorted by track.
@@ -176,7 +169,7 @@ func (r *reducer) run() *timeline.Reduced {
 	if r.sole {
 		sp := &r.tl.Spans
 		sp.Link, sp.Kernels, sp.Launches = nil, nil, nil
-		giveBack(sp.Len())
+		timeline.GiveBack(sp.Len())
 	}
 	r.setMain()
 	r.convTrials()
@@ -185,6 +178,7 @@ func (r *reducer) run() *timeline.Reduced {
 	if r.sole {
 		r.tl.Spans.Track = nil
 	}
+	timeline.GiveBack(r.tl.Spans.Len())
 	for _, d := range r.devices {
 		r.ledger(d)
 	}

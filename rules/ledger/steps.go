@@ -422,10 +422,16 @@ func (r *reducer) periodSteps() {
 			stream = i
 		}
 	}
-	var at []int32 // ops of the sequence
+	ofStream := func(op *devOp) bool { return int(op.stream) == stream && sp.Kind[op.span] == timeline.KindKernel }
+	n := 0
 	for i := range d.ops {
-		op := &d.ops[i]
-		if int(op.stream) == stream && sp.Kind[op.span] == timeline.KindKernel {
+		if ofStream(&d.ops[i]) {
+			n++
+		}
+	}
+	at := make([]int32, 0, n) // ops of the sequence
+	for i := range d.ops {
+		if ofStream(&d.ops[i]) {
 			at = append(at, int32(i))
 		}
 	}
@@ -449,7 +455,7 @@ func (r *reducer) periodSteps() {
 		}
 	}
 	slack := min(max(8, p/50), p/4)
-	cuts := []int{phase}
+	cuts := append(make([]int, 0, len(seq)/p+2), phase)
 	for {
 		next := cuts[len(cuts)-1] + p
 		if next > len(seq) {
