@@ -356,6 +356,10 @@ func (j *job) reduce(ctx context.Context, p progress) ([]*timeline.Reduced, []*t
 				}
 				return // listed as a problem of its file
 			}
+			if tl.Spans.Len() >= 1<<20 {
+				// Columns of millions of rows hold no pointers: collecting them is cheap, and what waits for it is a share of them.
+				debug.SetGCPercent(25)
+			}
 			sampled[k] = tl.Sampled()
 			out[k], errs[k] = ledger.Reduce(tl, j.tables, j.lopt)
 			if errs[k] != nil {
