@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -17,11 +18,24 @@ import (
 	"gpureport/ingest"
 )
 
-// benchRows is how many kernels and calls the benchmark's export has of each; GPUREPORT_NSYS_ROWS says another number.
+// Figures of 2 busy cores, Go 1.26.8, December 2026: the ratios are what counts.
+//
+//	BenchmarkRead of 1 million kernels and as many calls: 1.0 to 1.2 times the time of a bare scan, 1.0 to 1.5 times its processor time
+//	                 5 million: 0.9 to 1.1 times, 1.1 to 1.2 times; 37 bytes an event, whatever the size
+//
+// The program on such exports, on those of the simulator, and on those of the simulator with its ranges, all outputs, by /usr/bin/time -v,
+// page cache warm; peaks in GB:
+//
+//	1 million kernels and calls    3 s   0.25   0.22   0.26 (3.3 million events)
+//	2.5 million                    7 s   0.57   0.50   0.61 (8.3 million events)
+//	5 million                     12 s   1.02   0.96   1.19 (16.7 million events): 102, 96 and 71 bytes an event
+
+// benchRows is how many kernels and calls the benchmark's export has of each; GPUREPORT_NSYS_ROWS says another number, and
+// GPUREPORT_NSYS_EXPORT a file that the export stays in.
 const benchRows = 200_000
 
-// BenchmarkRead compares reading an export into the store with a bare scan of the same columns by the same driver, and tells the
-// memory of the timeline an event.
+// BenchmarkRead compares reading an export into the store with a bare scan of the same columns by the same driver, one after the other in
+// every round, and tells the memory of the timeline an event. Ratios are medians of the rounds.
 func BenchmarkRead(b *testing.B) {
 	n := benchRows
 	if s := os.Getenv("GPUREPORT_NSYS_ROWS"); s != "" {
@@ -33,13 +47,19 @@ func BenchmarkRead(b *testing.B) {
 	}
 	path := build(b, []string{"modern.sql"}, "DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY")
 	fill(b, path, n, false)
-	var bare, read, bareCPU, readCPU time.Duration
-	var bytes uint64
-	var peak uint64
+	if keep := os.Getenv("GPUREPORT_NSYS_EXPORT"); keep != "" {
+		if err := os.Rename(path, keep); err != nil {
+			b.Fatal(err)
+		}
+		path = keep
+	}
+	var reads []time.Duration
+	var times, cpus []float64
+	var bytes, peak uint64
 	for b.Loop() {
 		start, cpu := time.Now(), used(b)
 		rows := bareScan(b, path)
-		bare, bareCPU = bare+time.Since(start), bareCPU+used(b)-cpu
+		bare, bareCPU := time.Since(start), used(b)-cpu
 		if rows < int64(2*n) {
 			b.Fatalf("%d rows", rows)
 		}
@@ -53,7 +73,9 @@ func BenchmarkRead(b *testing.B) {
 			b.Fatal(err)
 		}
 		tl := bld.Finish()
-		read, readCPU = read+time.Since(start), readCPU+used(b)-cpu
+		read, readCPU := time.Since(start), used(b)-cpu
+		reads = append(reads, read)
+		times, cpus = append(times, read.Seconds()/bare.Seconds()), append(cpus, readCPU.Seconds()/bareCPU.Seconds())
 		runtime.ReadMemStats(&m1)
 		peak = m1.Sys
 		runtime.GC()
@@ -63,9 +85,13 @@ func BenchmarkRead(b *testing.B) {
 			b.Fatalf("%d spans", tl.Spans.Len())
 		}
 	}
-	b.ReportMetric(float64(2*n)*float64(b.N)/read.Seconds(), "events/s")
-	b.ReportMetric(read.Seconds()/bare.Seconds(), "x-bare-scan")
-	b.ReportMetric(readCPU.Seconds()/bareCPU.Seconds(), "x-bare-scan-cpu")
+	slices.Sort(reads)
+	slices.Sort(times)
+	slices.Sort(cpus)
+	half := len(reads) / 2
+	b.ReportMetric(float64(2*n)/reads[half].Seconds(), "events/s")
+	b.ReportMetric(times[half], "x-bare-scan")
+	b.ReportMetric(cpus[half], "x-bare-scan-cpu")
 	b.ReportMetric(float64(bytes), "bytes/event")
 	b.ReportMetric(float64(peak)/(1<<20), "MiB-of-the-system")
 }
