@@ -28,7 +28,7 @@ import (
 //
 //	1 million kernels and calls    3 s   0.25   0.22   0.26 (3.3 million events)
 //	2.5 million                    7 s   0.57   0.50   0.61 (8.3 million events)
-//	5 million                     12 s   1.02   0.96   1.19 (16.7 million events): 102, 96 and 71 bytes an event
+//	5 million                     12 s   1.10   0.96   1.19 (16.7 million events): 102 to 110, 96 and 71 bytes an event
 
 // benchRows is how many kernels and calls the benchmark's export has of each; GPUREPORT_NSYS_ROWS says another number, and
 // GPUREPORT_NSYS_EXPORT a file that the export stays in.
