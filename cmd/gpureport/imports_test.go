@@ -29,6 +29,7 @@ var layer = []struct {
 	{"gpureport/ingest/timeline", "base", 10},
 	{"gpureport/ingest/unit", "base", 5},
 	{"gpureport/ingest/recorder", "measuring", 30},
+	{"gpureport/ingest/ingesttest", "measuring", 45},
 	{"gpureport/ingest/", "measuring", 50}, // a format each
 	{"gpureport/ingest", "measuring", 40},
 	{"gpureport/fixtures/", "fixtures", 0},

@@ -1,12 +1,6 @@
 package pmon
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,114 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpureport/ingest"
+	"gpureport/ingest/ingesttest"
 	"gpureport/ingest/timeline"
-	"gpureport/ingest/unit"
 )
 
-func readText(t testing.TB, text string) (*timeline.Timeline, []timeline.Problem, error) {
-	t.Helper()
-	in := ingest.NewInput("x.log", func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }, nil)
-	b := ingest.NewBuilder(in, Format.Name)
-	err := Format.Read(context.Background(), in, b)
-	b.SealSeries()
-	tl := b.Finish()
-	if verr := tl.Validate(); verr != nil {
-		t.Errorf("%v", verr)
-	}
-	return tl, in.Problems(), err
-}
-
-// shown prints readings and attributes as "GPU 0: power_w 60@08:12:53" and "GPU 0: mig_mode=enabled", by track in the order of their making.
-func shown(tl *timeline.Timeline) []string {
-	var out []string
-	for id, tr := range tl.Tracks {
-		var of []string
-		for i := range tl.Series {
-			s := &tl.Series[i]
-			for j := range s.At {
-				if s.Track == timeline.TrackID(id) {
-					of = append(of, fmt.Sprintf("%s: %s %.13g@%s", tr.Name, s.Metric.Name, s.Value[j], stamp(s.At[j])))
-				}
-			}
-		}
-		for _, a := range tl.Attrs {
-			switch {
-			case a.Track != timeline.TrackID(id):
-			case a.Unit == unit.Text:
-				of = append(of, tr.Name+": "+a.Name+"="+a.Text)
-			default:
-				of = append(of, fmt.Sprintf("%s: %s=%.13g", tr.Name, a.Name, a.Value))
-			}
-		}
-		slices.Sort(of)
-		out = append(out, of...)
-	}
-	return out
-}
-
-func stamp(at timeline.Time) string {
-	if at < 1e17 {
-		return time.Duration(at).String()
-	}
-	return time.Unix(0, int64(at)).UTC().Format("15:04:05.999")
-}
-
-func codes(ps []timeline.Problem) string {
-	var out []string
-	for _, p := range ps {
-		out = append(out, fmt.Sprintf("%s@%d*%d", strings.TrimPrefix(p.Code, Format.Name+"/"), p.Row, p.Count))
-	}
-	return strings.Join(out, " ")
-}
-
-// real gives the text of a real file; the test is skipped aloud without them.
-func real(t testing.TB, name string) string {
-	t.Helper()
-	dir := os.Getenv("GPUREPORT_DATA")
-	if dir == "" {
-		t.Skip("GPUREPORT_DATA is not set: real files are not looked at")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "pmon", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// has tells which of the wanted lines are not shown.
-func has(t *testing.T, tl *timeline.Timeline, want ...string) {
-	t.Helper()
-	got := shown(tl)
-	for _, w := range want {
-		if !slices.Contains(got, w) {
-			t.Errorf("no %q", w)
-		}
-	}
-	if t.Failed() {
-		t.Log(strings.Join(got, "\n"))
-	}
-}
-
-// cutAnywhere cuts a text at 200 places: nothing of it may crash, and no value may be shown that the whole does not have.
-func cutAnywhere(t *testing.T, text string) {
-	t.Helper()
-	whole, _, err := readText(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]bool{}
-	for _, s := range shown(whole) {
-		all[s] = true
-	}
-	for k := range 200 {
-		tl, _, _ := readText(t, text[:len(text)*k/200])
-		for _, s := range shown(tl) {
-			if !all[s] {
-				t.Fatalf("cut at %d of 200: %s", k, s)
-			}
-		}
-	}
-}
+var of = ingesttest.Reader{Format: Format}
 
 const head = "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command \n# Idx           #    C/G      %      %      %      %      %      %    name \n"
 
@@ -162,40 +53,40 @@ func TestRead(t *testing.T) {
 		{"a path is cut to its name", head + "0 5 C 1 - - - - - /home/bob/train\n", []string{"GPU 0: gpu_processes_count 1@0s", "train: proc_sm_busy_frac 0.01@0s", "train: type=C"}, "no-time@1*1"},
 		{"bad times", headDT + "20261314 08:12:53 0 11 C 1 1 x\n20260714 8h 0 11 C 1 1 x\n20260714 08:12:53 0 11 C 1 1 x\n", []string{"GPU 0: gpu_processes_count 1@08:12:53", "x: proc_gpu_mem_bytes 1048576@08:12:53", "x: proc_sm_busy_frac 0.01@08:12:53", "x: type=C"}, "bad-time@3*2"},
 	} {
-		tl, ps, err := readText(t, c.text)
+		tl, ps, err := of.Read(t, c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		if d := cmp.Diff(c.want, shown(tl)); d != "" {
+		if d := cmp.Diff(c.want, ingesttest.Shown(tl)); d != "" {
 			t.Errorf("%s: %s", c.what, d)
 		}
-		if got := codes(ps); got != c.problems {
+		if got := of.Codes(ps); got != c.problems {
 			t.Errorf("%s: problems %q, want %q", c.what, got, c.problems)
 		}
 	}
 }
 
 func TestClock(t *testing.T) {
-	tl, _, err := readText(t, headDT+"20260714 08:12:53 0 11 C 1 1 x\n")
+	tl, _, err := of.Read(t, headDT+"20260714 08:12:53 0 11 C 1 1 x\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k := tl.Clocks[0]; !k.Wall || k.Zoned || k.Step != time.Second || k.How != timeline.Unplaced {
 		t.Errorf("%+v", k)
 	}
-	tl, _, err = readText(t, "#Time gpu pid type sm command\n#HH:MM:SS Idx # C/G % name\n23:59:59 0 1 C 1 x\n00:00:00 0 1 C 2 x\n")
+	tl, _, err = of.Read(t, "#Time gpu pid type sm command\n#HH:MM:SS Idx # C/G % name\n23:59:59 0 1 C 1 x\n00:00:00 0 1 C 2 x\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k := tl.Clocks[0]; !strings.HasPrefix(k.Why, ingest.DateUnknown) {
 		t.Errorf("%+v", k)
 	}
-	has(t, tl, "x: proc_sm_busy_frac 0.01@23h59m59s", "x: proc_sm_busy_frac 0.02@24h0m0s")
+	ingesttest.Has(t, tl, "x: proc_sm_busy_frac 0.01@23h59m59s", "x: proc_sm_busy_frac 0.02@24h0m0s")
 }
 
 func TestUnusable(t *testing.T) {
 	for _, text := range []string{"", head, "0 5 C 1 - - - - - a\n"} {
-		if _, _, err := readText(t, text); err == nil {
+		if _, _, err := of.Read(t, text); err == nil {
 			t.Errorf("%q: read without complaint", text)
 		}
 	}
@@ -220,16 +111,16 @@ func TestRealLogs(t *testing.T) {
 		{"windows-rtx-2080-super__591.86__idle.txt", 50, 10, []string{"NVIDIA Share.exe: type=C+G", "NZXT CAM.exe: type=C+G"}},
 		{"windows-rtx-2080-super__591.86__load.txt", 60, 12, []string{"GPU 0: gpu_processes_count 2@0s", "ffmpeg.exe: proc_enc_busy_frac 0.49@0s"}},
 	} {
-		tl, ps, err := readText(t, real(t, c.name))
-		if err != nil || codes(ps) != "no-time@1*1" || tl.Sources[0].Rows != c.rows || len(tl.Tracks) != 1+c.tracks {
-			t.Errorf("%s: %v, %s, %d rows, %d tracks", c.name, err, codes(ps), tl.Sources[0].Rows, len(tl.Tracks))
+		tl, ps, err := of.Read(t, ingesttest.Real(t, "pmon", c.name))
+		if err != nil || of.Codes(ps) != "no-time@1*1" || tl.Sources[0].Rows != c.rows || len(tl.Tracks) != 1+c.tracks {
+			t.Errorf("%s: %v, %s, %d rows, %d tracks", c.name, err, of.Codes(ps), tl.Sources[0].Rows, len(tl.Tracks))
 		}
-		has(t, tl, c.want...)
+		ingesttest.Has(t, tl, c.want...)
 	}
 }
 
 func TestCutAnywhere(t *testing.T) {
-	cutAnywhere(t, head+"    0      11     C     99     10      -      -      -      -    gpu_burn       \n    0      12     C      -      -      1      2      3      4    a b.exe\n    1      11     C     98     10      -      -      -      -    gpu_burn\n")
+	of.CutAnywhere(t, head+"    0      11     C     99     10      -      -      -      -    gpu_burn       \n    0      12     C      -      -      1      2      3      4    a b.exe\n    1      11     C     98     10      -      -      -      -    gpu_burn\n")
 }
 
 func FuzzRead(f *testing.F) {
@@ -240,7 +131,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("# gpu pid type sm\n4095 9223372036854775807 C 1e300\n"))   // numbers out of range
 	f.Add([]byte(headDT + "00000000 99:99:99 0 5 C 1 1 a\n"))                // no times
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _, _ = readText(t, string(b))
+		_, _, _ = of.Read(t, string(b))
 		recognise(ingest.Head{Text: b, Raw: b})
 	})
 }

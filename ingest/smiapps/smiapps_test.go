@@ -1,127 +1,17 @@
 package smiapps
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"gpureport/ingest"
-	"gpureport/ingest/timeline"
-	"gpureport/ingest/unit"
+	"gpureport/ingest/ingesttest"
 )
 
-func readText(t testing.TB, text string) (*timeline.Timeline, []timeline.Problem, error) {
-	t.Helper()
-	in := ingest.NewInput("x.log", func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }, nil)
-	b := ingest.NewBuilder(in, Format.Name)
-	err := Format.Read(context.Background(), in, b)
-	b.SealSeries()
-	tl := b.Finish()
-	if verr := tl.Validate(); verr != nil {
-		t.Errorf("%v", verr)
-	}
-	return tl, in.Problems(), err
-}
-
-// shown prints readings and attributes as "GPU 0: power_w 60@08:12:53" and "GPU 0: mig_mode=enabled", by track in the order of their making.
-func shown(tl *timeline.Timeline) []string {
-	var out []string
-	for id, tr := range tl.Tracks {
-		var of []string
-		for i := range tl.Series {
-			s := &tl.Series[i]
-			for j := range s.At {
-				if s.Track == timeline.TrackID(id) {
-					of = append(of, fmt.Sprintf("%s: %s %.13g@%s", tr.Name, s.Metric.Name, s.Value[j], stamp(s.At[j])))
-				}
-			}
-		}
-		for _, a := range tl.Attrs {
-			switch {
-			case a.Track != timeline.TrackID(id):
-			case a.Unit == unit.Text:
-				of = append(of, tr.Name+": "+a.Name+"="+a.Text)
-			default:
-				of = append(of, fmt.Sprintf("%s: %s=%.13g", tr.Name, a.Name, a.Value))
-			}
-		}
-		slices.Sort(of)
-		out = append(out, of...)
-	}
-	return out
-}
-
-func stamp(at timeline.Time) string {
-	if at < 1e17 {
-		return time.Duration(at).String()
-	}
-	return time.Unix(0, int64(at)).UTC().Format("15:04:05.999")
-}
-
-func codes(ps []timeline.Problem) string {
-	var out []string
-	for _, p := range ps {
-		out = append(out, fmt.Sprintf("%s@%d*%d", strings.TrimPrefix(p.Code, Format.Name+"/"), p.Row, p.Count))
-	}
-	return strings.Join(out, " ")
-}
-
-// real gives the text of a real file; the test is skipped aloud without them.
-func real(t testing.TB, name string) string {
-	t.Helper()
-	dir := os.Getenv("GPUREPORT_DATA")
-	if dir == "" {
-		t.Skip("GPUREPORT_DATA is not set: real files are not looked at")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "query-apps", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// has tells which of the wanted lines are not shown.
-func has(t *testing.T, tl *timeline.Timeline, want ...string) {
-	t.Helper()
-	got := shown(tl)
-	for _, w := range want {
-		if !slices.Contains(got, w) {
-			t.Errorf("no %q", w)
-		}
-	}
-	if t.Failed() {
-		t.Log(strings.Join(got, "\n"))
-	}
-}
-
-// cutAnywhere cuts a text at 200 places: nothing of it may crash, and no value may be shown that the whole does not have.
-func cutAnywhere(t *testing.T, text string) {
-	t.Helper()
-	whole, _, err := readText(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]bool{}
-	for _, s := range shown(whole) {
-		all[s] = true
-	}
-	for k := range 200 {
-		tl, _, _ := readText(t, text[:len(text)*k/200])
-		for _, s := range shown(tl) {
-			if !all[s] {
-				t.Fatalf("cut at %d of 200: %s", k, s)
-			}
-		}
-	}
-}
+var of = ingesttest.Reader{Format: Format}
 
 const head = "timestamp, gpu_name, gpu_bus_id, gpu_serial, gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n"
 
@@ -154,14 +44,14 @@ func TestRead(t *testing.T) {
 		{"the clock went back", head + line("53.500", 1, 7, "a", "3 MiB") + line("13.500", 1, 7, "a", "4 MiB") + line("54.500", 1, 7, "a", "5 MiB"),
 			[]string{"GPU-a1: gpu_processes_count 1@08:12:53.5", "GPU-a1: gpu_processes_count 1@08:12:54.5", "a: proc_gpu_mem_bytes 3145728@08:12:53.5", "a: proc_gpu_mem_bytes 5242880@08:12:54.5"}, "clock-step@3*1"},
 	} {
-		tl, ps, err := readText(t, c.text)
+		tl, ps, err := of.Read(t, c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		if d := cmp.Diff(c.want, shown(tl)); d != "" {
+		if d := cmp.Diff(c.want, ingesttest.Shown(tl)); d != "" {
 			t.Errorf("%s: %s", c.what, d)
 		}
-		if got := codes(ps); got != c.problems {
+		if got := of.Codes(ps); got != c.problems {
 			t.Errorf("%s: problems %q, want %q", c.what, got, c.problems)
 		}
 	}
@@ -180,7 +70,7 @@ func TestRecognise(t *testing.T) {
 
 func TestUnusable(t *testing.T) {
 	for _, text := range []string{"", "1, 2\n"} {
-		if _, _, err := readText(t, text); err == nil {
+		if _, _, err := of.Read(t, text); err == nil {
 			t.Errorf("%q: read without complaint", text)
 		}
 	}
@@ -204,7 +94,7 @@ func TestRealQueries(t *testing.T) {
 		{"windows-rtx-2080-super__591.86__idle.csv", 10, "0000:0c:00", nil},
 		{"windows-rtx-2080-super__591.86__load.csv", 12, "0000:0c:00", nil},
 	} {
-		tl, ps, err := readText(t, real(t, c.name))
+		tl, ps, err := of.Read(t, ingesttest.Real(t, "query-apps", c.name))
 		bus := ""
 		if len(tl.Devices) > 0 {
 			bus = tl.Devices[0].Bus
@@ -212,15 +102,15 @@ func TestRealQueries(t *testing.T) {
 		if err != nil || len(ps) > 0 || tl.Sources[0].Rows != c.rows || bus != c.bus {
 			t.Errorf("%s: %v, %v, %d rows, %+v", c.name, err, ps, tl.Sources[0].Rows, tl.Devices)
 		}
-		has(t, tl, c.want...)
-		if strings.HasPrefix(c.name, "windows") && len(shown(tl)) > 0 {
-			t.Errorf("%s: memory is not known, yet %v", c.name, shown(tl))
+		ingesttest.Has(t, tl, c.want...)
+		if strings.HasPrefix(c.name, "windows") && len(ingesttest.Shown(tl)) > 0 {
+			t.Errorf("%s: memory is not known, yet %v", c.name, ingesttest.Shown(tl))
 		}
 	}
 }
 
 func TestCutAnywhere(t *testing.T) {
-	cutAnywhere(t, head+line("53.500", 1, 7, "/root/memhog", "2512 MiB")+line("54.500", 1, 7, "/root/memhog", "2513 MiB"))
+	of.CutAnywhere(t, head+line("53.500", 1, 7, "/root/memhog", "2512 MiB")+line("54.500", 1, 7, "/root/memhog", "2513 MiB"))
 }
 
 func FuzzRead(f *testing.F) {
@@ -229,7 +119,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("gpu_uuid, pid, used_gpu_memory [%]\nGPU-, 9223372036854775807, 1e300\n")) // numbers out of range
 	f.Add([]byte("gpu_uuid,retired_pages.address,retired_pages.cause\n,,\n"))               // empty cells
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _, _ = readText(t, string(b))
+		_, _, _ = of.Read(t, string(b))
 		recognise(ingest.Head{Text: b, Raw: b})
 	})
 }

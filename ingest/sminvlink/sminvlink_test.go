@@ -1,106 +1,16 @@
 package sminvlink
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"gpureport/ingest"
-	"gpureport/ingest/timeline"
-	"gpureport/ingest/unit"
+	"gpureport/ingest/ingesttest"
 )
 
-func readText(t testing.TB, text string) (*timeline.Timeline, []timeline.Problem, error) {
-	t.Helper()
-	in := ingest.NewInput("x.log", func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }, nil)
-	b := ingest.NewBuilder(in, Format.Name)
-	err := Format.Read(context.Background(), in, b)
-	b.SealSeries()
-	tl := b.Finish()
-	if verr := tl.Validate(); verr != nil {
-		t.Errorf("%v", verr)
-	}
-	return tl, in.Problems(), err
-}
-
-// shown prints readings and attributes as "GPU 0: power_w 60@08:12:53" and "GPU 0: mig_mode=enabled", by track in the order of their making.
-func shown(tl *timeline.Timeline) []string {
-	var out []string
-	for id, tr := range tl.Tracks {
-		var of []string
-		for i := range tl.Series {
-			s := &tl.Series[i]
-			for j := range s.At {
-				if s.Track == timeline.TrackID(id) {
-					of = append(of, fmt.Sprintf("%s: %s %.13g@%s", tr.Name, s.Metric.Name, s.Value[j], stamp(s.At[j])))
-				}
-			}
-		}
-		for _, a := range tl.Attrs {
-			switch {
-			case a.Track != timeline.TrackID(id):
-			case a.Unit == unit.Text:
-				of = append(of, tr.Name+": "+a.Name+"="+a.Text)
-			default:
-				of = append(of, fmt.Sprintf("%s: %s=%.13g", tr.Name, a.Name, a.Value))
-			}
-		}
-		slices.Sort(of)
-		out = append(out, of...)
-	}
-	return out
-}
-
-func stamp(at timeline.Time) string {
-	if at < 1e17 {
-		return time.Duration(at).String()
-	}
-	return time.Unix(0, int64(at)).UTC().Format("15:04:05.999")
-}
-
-func codes(ps []timeline.Problem) string {
-	var out []string
-	for _, p := range ps {
-		out = append(out, fmt.Sprintf("%s@%d*%d", strings.TrimPrefix(p.Code, Format.Name+"/"), p.Row, p.Count))
-	}
-	return strings.Join(out, " ")
-}
-
-// real gives the text of a real file; the test is skipped aloud without them.
-func real(t testing.TB, name string) string {
-	t.Helper()
-	dir := os.Getenv("GPUREPORT_DATA")
-	if dir == "" {
-		t.Skip("GPUREPORT_DATA is not set: real files are not looked at")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "nvlink", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// has tells which of the wanted lines are not shown.
-func has(t *testing.T, tl *timeline.Timeline, want ...string) {
-	t.Helper()
-	got := shown(tl)
-	for _, w := range want {
-		if !slices.Contains(got, w) {
-			t.Errorf("no %q", w)
-		}
-	}
-	if t.Failed() {
-		t.Log(strings.Join(got, "\n"))
-	}
-}
+var of = ingesttest.Reader{Format: Format}
 
 const h100 = "GPU 0: NVIDIA H100 (UUID: GPU-aa)\n"
 
@@ -133,14 +43,14 @@ func TestRead(t *testing.T) {
 			[]string{"GPU 0: nvlink_bytes_per_s=25000000000", "GPU 0: nvlink_total_bytes_per_s=50000000000", "GPU 0: nvlink_up=11", "GPU 0: nvlink_up_count 2@0s", "GPU 0: nvlinks_count=2"}, "short-list@4*1"},
 		{"stray lines", "$ nvidia-smi nvlink -s\n" + h100 + "Killed\n", nil, "stray-line@1*2"},
 	} {
-		tl, ps, err := readText(t, c.text)
+		tl, ps, err := of.Read(t, c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		if d := cmp.Diff(c.want, shown(tl)); d != "" {
+		if d := cmp.Diff(c.want, ingesttest.Shown(tl)); d != "" {
 			t.Errorf("%s: %s", c.what, d)
 		}
-		if got := codes(ps); got != c.problems {
+		if got := of.Codes(ps); got != c.problems {
 			t.Errorf("%s: problems %q, want %q", c.what, got, c.problems)
 		}
 		if d := tl.Devices[0]; d.UUID != "GPU-aa" || d.Index != 0 || d.Name != "NVIDIA H100" {
@@ -151,7 +61,7 @@ func TestRead(t *testing.T) {
 
 func TestUnusable(t *testing.T) {
 	for _, text := range []string{"", "GPU 0: NVIDIA", "Link 0: 25 GB/s\n"} {
-		if _, _, err := readText(t, text); err == nil {
+		if _, _, err := of.Read(t, text); err == nil {
 			t.Errorf("%q: read without complaint", text)
 		}
 	}
@@ -172,19 +82,19 @@ func TestRealStatus(t *testing.T) {
 		{"linux-rtx-2080-super__595.71.05__capabilities.txt", 1, "", []string{"GPU 0: nvlink_up_count 0@0s"}},
 		{"linux-rtx-4080-super__595.71.05__capabilities.txt", 1, "", []string{"GPU 0: nvlinks_count=0"}},
 	} {
-		tl, ps, err := readText(t, real(t, c.name))
+		tl, ps, err := of.Read(t, ingesttest.Real(t, "nvlink", c.name))
 		if err != nil || len(ps) > 0 || len(tl.Devices) != c.gpus || tl.Devices[len(tl.Devices)-1].UUID != c.uuid {
 			t.Errorf("%s: %v, %v, %+v", c.name, err, ps, tl.Devices)
 		}
-		has(t, tl, c.want...)
+		ingesttest.Has(t, tl, c.want...)
 	}
 }
 
 func TestCutAnywhere(t *testing.T) {
 	text := "GPU 0: NVIDIA H100 (UUID: GPU-aa)\n\t Link 0: Replay Errors: 10\n\t Link 1: Replay Errors: 32\nGPU 1: NVIDIA H100 (UUID: GPU-bb)\n\t Link 0: 25 GB/s\n\t Link 1: 25 GB/s\n"
 	for k := range 200 {
-		tl, _, _ := readText(t, text[:len(text)*k/200])
-		for _, s := range shown(tl) {
+		tl, _, _ := of.Read(t, text[:len(text)*k/200])
+		for _, s := range ingesttest.Shown(tl) {
 			if strings.Contains(s, "errors") && s != "GPU 0: nvlink_errors_count 42@0s" && s != "GPU 0: nvlink_errors_count 10@0s" || strings.Contains(s, "bytes_per_s") && !strings.Contains(s, "=25000000000") && !strings.Contains(s, "=50000000000") {
 				t.Errorf("cut at %d of 200: %s", k, s)
 			}
@@ -198,7 +108,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(h100 + " Link 0: : : \n Link 0, \n Link 0: Data Tx: 9 KiB")) // pieces
 	f.Add([]byte("GPU 9999: (UUID: GPU-)\nnvlink\nGPU 0: x (UUID: MIG-)\n"))  // hardly an identity
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _, _ = readText(t, string(b))
+		_, _, _ = of.Read(t, string(b))
 		recognise(ingest.Head{Text: b, Raw: b})
 	})
 }

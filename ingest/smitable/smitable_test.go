@@ -1,127 +1,17 @@
 package smitable
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"gpureport/ingest"
+	"gpureport/ingest/ingesttest"
 	"gpureport/ingest/timeline"
-	"gpureport/ingest/unit"
 )
 
-func readText(t testing.TB, text string) (*timeline.Timeline, []timeline.Problem, error) {
-	t.Helper()
-	in := ingest.NewInput("x.log", func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }, nil)
-	b := ingest.NewBuilder(in, Format.Name)
-	err := Format.Read(context.Background(), in, b)
-	b.SealSeries()
-	tl := b.Finish()
-	if verr := tl.Validate(); verr != nil {
-		t.Errorf("%v", verr)
-	}
-	return tl, in.Problems(), err
-}
-
-// shown prints readings and attributes as "GPU 0: power_w 60@08:12:53" and "GPU 0: mig_mode=enabled", by track in the order of their making.
-func shown(tl *timeline.Timeline) []string {
-	var out []string
-	for id, tr := range tl.Tracks {
-		var of []string
-		for i := range tl.Series {
-			s := &tl.Series[i]
-			for j := range s.At {
-				if s.Track == timeline.TrackID(id) {
-					of = append(of, fmt.Sprintf("%s: %s %.13g@%s", tr.Name, s.Metric.Name, s.Value[j], stamp(s.At[j])))
-				}
-			}
-		}
-		for _, a := range tl.Attrs {
-			switch {
-			case a.Track != timeline.TrackID(id):
-			case a.Unit == unit.Text:
-				of = append(of, tr.Name+": "+a.Name+"="+a.Text)
-			default:
-				of = append(of, fmt.Sprintf("%s: %s=%.13g", tr.Name, a.Name, a.Value))
-			}
-		}
-		slices.Sort(of)
-		out = append(out, of...)
-	}
-	return out
-}
-
-func stamp(at timeline.Time) string {
-	if at < 1e17 {
-		return time.Duration(at).String()
-	}
-	return time.Unix(0, int64(at)).UTC().Format("15:04:05.999")
-}
-
-func codes(ps []timeline.Problem) string {
-	var out []string
-	for _, p := range ps {
-		out = append(out, fmt.Sprintf("%s@%d*%d", strings.TrimPrefix(p.Code, Format.Name+"/"), p.Row, p.Count))
-	}
-	return strings.Join(out, " ")
-}
-
-// real gives the text of a real file; the test is skipped aloud without them.
-func real(t testing.TB, name string) string {
-	t.Helper()
-	dir := os.Getenv("GPUREPORT_DATA")
-	if dir == "" {
-		t.Skip("GPUREPORT_DATA is not set: real files are not looked at")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "smi-table", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// has tells which of the wanted lines are not shown.
-func has(t *testing.T, tl *timeline.Timeline, want ...string) {
-	t.Helper()
-	got := shown(tl)
-	for _, w := range want {
-		if !slices.Contains(got, w) {
-			t.Errorf("no %q", w)
-		}
-	}
-	if t.Failed() {
-		t.Log(strings.Join(got, "\n"))
-	}
-}
-
-// cutAnywhere cuts a text at 200 places: nothing of it may crash, and no value may be shown that the whole does not have.
-func cutAnywhere(t *testing.T, text string) {
-	t.Helper()
-	whole, _, err := readText(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]bool{}
-	for _, s := range shown(whole) {
-		all[s] = true
-	}
-	for k := range 200 {
-		tl, _, _ := readText(t, text[:len(text)*k/200])
-		for _, s := range shown(tl) {
-			if !all[s] {
-				t.Fatalf("cut at %d of 200: %s", k, s)
-			}
-		}
-	}
-}
+var of = ingesttest.Reader{Format: Format}
 
 // old is the table of drivers before MIG: no third line, processes without instances.
 const old = `Tue Jul 14 08:12:53 2020
@@ -165,7 +55,7 @@ func row(use, mem, util string) string {
 }
 
 func TestOld(t *testing.T) {
-	tl, ps, err := readText(t, old)
+	tl, ps, err := of.Read(t, old)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,10 +67,10 @@ func TestOld(t *testing.T) {
 		"GPU 1: compute_mode=default", "GPU 1: ecc_mode=disabled", "GPU 1: gpu_processes_count 0@08:12:53", "GPU 1: mem_total_bytes 16936599552@08:12:53", "GPU 1: mem_used_bytes 2097152@08:12:53",
 		"GPU 1: name_begins=Tesla V100-SXM2", "GPU 1: persistence_mode=disabled", "GPU 1: power_limit_w 300@08:12:53", "GPU 1: power_limit_w=300", "GPU 1: sm_busy_frac 0@08:12:53",
 		"python: proc_gpu_mem_bytes 419430400@08:12:53", "python: type=C", "X: proc_gpu_mem_bytes 10485760@08:12:53", "X: type=C+G",
-	}, shown(tl)); d != "" {
+	}, ingesttest.Shown(tl)); d != "" {
 		t.Error(d)
 	}
-	if got := codes(ps); got != "failed-reading@12*1" {
+	if got := of.Codes(ps); got != "failed-reading@12*1" {
 		t.Errorf("problems %q", got)
 	}
 	if d := tl.Devices[1]; d.Bus != "0000:00:1f" || d.Index != 1 || d.Name != "" || d.Memory != 16152<<20 {
@@ -211,12 +101,12 @@ func TestRead(t *testing.T) {
 		{"a shell's words", "$ nvidia-smi\n" + stamp + frame + row("71W", "5MiB", "3%") + "Killed\n", []string{"GPU 0: power_w 71@08:10:45", "GPU 0: sm_busy_frac 0.03@08:10:45"}, "stray-line@1*2"},
 		{"the clock went back", stamp + frame + row("71W", "5MiB", "3%") + strings.Replace(stamp, "45", "15", 1) + frame + row("72W", "5MiB", "4%"), []string{"GPU 0: power_w 71@08:10:45", "GPU 0: sm_busy_frac 0.03@08:10:45"}, "clock-step@9*1"},
 	} {
-		tl, ps, err := readText(t, c.text)
+		tl, ps, err := of.Read(t, c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		var got []string
-		for _, s := range shown(tl) {
+		for _, s := range ingesttest.Shown(tl) {
 			if strings.Contains(s, " power_w") || strings.Contains(s, "sm_busy") || strings.Contains(s, "processes_count") {
 				got = append(got, s)
 			}
@@ -224,7 +114,7 @@ func TestRead(t *testing.T) {
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s: %s", c.what, d)
 		}
-		if got := codes(ps); got != c.problems {
+		if got := of.Codes(ps); got != c.problems {
 			t.Errorf("%s: problems %q, want %q", c.what, got, c.problems)
 		}
 	}
@@ -232,7 +122,7 @@ func TestRead(t *testing.T) {
 
 func TestUnusable(t *testing.T) {
 	for _, text := range []string{"", "hello\n", "+--+\n| NVIDIA-SMI 545.23.08   Driver Version: 545.23.08    CUDA Version: 12.3 |\n"} {
-		if _, _, err := readText(t, text); err == nil {
+		if _, _, err := of.Read(t, text); err == nil {
 			t.Errorf("%q: read without complaint", text)
 		}
 	}
@@ -262,15 +152,15 @@ func TestRealTables(t *testing.T) {
 		{"windows-rtx-2080-super__591.86__idle.txt", 1, 1, "", []string{"GPU 0: driver_model=WDDM"}},
 		{"windows-rtx-2080-super__591.86__load.txt", 1, 1, "", []string{"GPU 0: fan_frac 0.38@23:04:33", "GPU 0: power_w 97@23:04:33", "GPU 0: power_limit_w=250", "GPU 0: gpu_processes_count 2@23:04:33", "NVIDIA Share.exe: type=C+G"}},
 	} {
-		tl, ps, err := readText(t, real(t, c.name))
-		if err != nil || codes(ps) != c.problems || tl.Sources[0].Rows != c.rows || len(tl.Devices) != c.gpus {
-			t.Errorf("%s: %v, %s, %d rows, %d GPUs", c.name, err, codes(ps), tl.Sources[0].Rows, len(tl.Devices))
+		tl, ps, err := of.Read(t, ingesttest.Real(t, "smi-table", c.name))
+		if err != nil || of.Codes(ps) != c.problems || tl.Sources[0].Rows != c.rows || len(tl.Devices) != c.gpus {
+			t.Errorf("%s: %v, %s, %d rows, %d GPUs", c.name, err, of.Codes(ps), tl.Sources[0].Rows, len(tl.Devices))
 		}
-		has(t, tl, c.want...)
+		ingesttest.Has(t, tl, c.want...)
 	}
 }
 
-func TestCutAnywhere(t *testing.T) { cutAnywhere(t, old) }
+func TestCutAnywhere(t *testing.T) { of.CutAnywhere(t, old) }
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(old))                                                                                                          // plain
@@ -279,7 +169,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("| NVIDIA-SMI 1 Driver Version: 2\n| Processes: |\n|    7      1      C   x   1MiB |\n+--+\n"))                // a process of no GPU
 	f.Add([]byte("| NVIDIA-SMI 1 Driver Version: 2\n| MIG devices: |\n|  0 1 2 3 | x |\n| Processes: |\n"))                     // instances of no GPU
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _, _ = readText(t, string(b))
+		_, _, _ = of.Read(t, string(b))
 		recognise(ingest.Head{Text: b, Raw: b})
 	})
 }

@@ -1,127 +1,18 @@
 package smitopo
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"gpureport/ingest"
+	"gpureport/ingest/ingesttest"
 	"gpureport/ingest/timeline"
-	"gpureport/ingest/unit"
 )
 
-func readText(t testing.TB, text string) (*timeline.Timeline, []timeline.Problem, error) {
-	t.Helper()
-	in := ingest.NewInput("x.log", func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }, nil)
-	b := ingest.NewBuilder(in, Format.Name)
-	err := Format.Read(context.Background(), in, b)
-	b.SealSeries()
-	tl := b.Finish()
-	if verr := tl.Validate(); verr != nil {
-		t.Errorf("%v", verr)
-	}
-	return tl, in.Problems(), err
-}
-
-// shown prints readings and attributes as "GPU 0: power_w 60@08:12:53" and "GPU 0: mig_mode=enabled", by track in the order of their making.
-func shown(tl *timeline.Timeline) []string {
-	var out []string
-	for id, tr := range tl.Tracks {
-		var of []string
-		for i := range tl.Series {
-			s := &tl.Series[i]
-			for j := range s.At {
-				if s.Track == timeline.TrackID(id) {
-					of = append(of, fmt.Sprintf("%s: %s %.13g@%s", tr.Name, s.Metric.Name, s.Value[j], stamp(s.At[j])))
-				}
-			}
-		}
-		for _, a := range tl.Attrs {
-			switch {
-			case a.Track != timeline.TrackID(id):
-			case a.Unit == unit.Text:
-				of = append(of, tr.Name+": "+a.Name+"="+a.Text)
-			default:
-				of = append(of, fmt.Sprintf("%s: %s=%.13g", tr.Name, a.Name, a.Value))
-			}
-		}
-		slices.Sort(of)
-		out = append(out, of...)
-	}
-	return out
-}
-
-func stamp(at timeline.Time) string {
-	if at < 1e17 {
-		return time.Duration(at).String()
-	}
-	return time.Unix(0, int64(at)).UTC().Format("15:04:05.999")
-}
-
-func codes(ps []timeline.Problem) string {
-	var out []string
-	for _, p := range ps {
-		out = append(out, fmt.Sprintf("%s@%d*%d", strings.TrimPrefix(p.Code, Format.Name+"/"), p.Row, p.Count))
-	}
-	return strings.Join(out, " ")
-}
-
-// real gives the text of a real file; the test is skipped aloud without them.
-func real(t testing.TB, name string) string {
-	t.Helper()
-	dir := os.Getenv("GPUREPORT_DATA")
-	if dir == "" {
-		t.Skip("GPUREPORT_DATA is not set: real files are not looked at")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "topo", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// has tells which of the wanted lines are not shown.
-func has(t *testing.T, tl *timeline.Timeline, want ...string) {
-	t.Helper()
-	got := shown(tl)
-	for _, w := range want {
-		if !slices.Contains(got, w) {
-			t.Errorf("no %q", w)
-		}
-	}
-	if t.Failed() {
-		t.Log(strings.Join(got, "\n"))
-	}
-}
-
-// cutAnywhere cuts a text at 200 places: nothing of it may crash, and no value may be shown that the whole does not have.
-func cutAnywhere(t *testing.T, text string) {
-	t.Helper()
-	whole, _, err := readText(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]bool{}
-	for _, s := range shown(whole) {
-		all[s] = true
-	}
-	for k := range 200 {
-		tl, _, _ := readText(t, text[:len(text)*k/200])
-		for _, s := range shown(tl) {
-			if !all[s] {
-				t.Fatalf("cut at %d of 200: %s", k, s)
-			}
-		}
-	}
-}
+var of = ingesttest.Reader{Format: Format}
 
 const matrix = "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n" +
 	"GPU0\t X \tNV18\tPIX\t0-19,40-59\t0\t\tN/A\n" +
@@ -160,17 +51,17 @@ func TestRead(t *testing.T) {
 		{"a cell of no kind", "  GPU0 GPU1\nGPU0 X banana\n", "", nil, "bad-cell@2*1"},
 		{"two hosts", "a: \tGPU0\tGPU1\na: GPU0\t X \tNV4\na: GPU1\tNV4\t X\nb: \tGPU0\tGPU1\nb: GPU0\t X \tPHB\nb: GPU1\tPHB\t X\n", "GPU0>GPU1 NV4 4 row2; GPU1>GPU0 NV4 4 row3", nil, "several-hosts@1*1"},
 	} {
-		tl, ps, err := readText(t, c.text)
+		tl, ps, err := of.Read(t, c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		if got := links(tl); got != c.links {
 			t.Errorf("%s: links %s, want %s", c.what, got, c.links)
 		}
-		if d := cmp.Diff(c.want, shown(tl)); d != "" {
+		if d := cmp.Diff(c.want, ingesttest.Shown(tl)); d != "" {
 			t.Errorf("%s: %s", c.what, d)
 		}
-		if got := codes(ps); got != c.problems {
+		if got := of.Codes(ps); got != c.problems {
 			t.Errorf("%s: problems %q, want %q", c.what, got, c.problems)
 		}
 		for i, d := range tl.Devices {
@@ -186,7 +77,7 @@ func TestRead(t *testing.T) {
 
 func TestUnusable(t *testing.T) {
 	for _, text := range []string{"", "\tGPU0\tGPU1\n", "ERROR: Option -m is missing its value. Please run 'nvidia-smi -h' for help.\n"} {
-		if _, _, err := readText(t, text); err == nil {
+		if _, _, err := of.Read(t, text); err == nil {
 			t.Errorf("%q: read without complaint", text)
 		}
 	}
@@ -208,18 +99,18 @@ func TestRealMatrices(t *testing.T) {
 		{"linux-rtx-2080-super__595.71.05__capabilities.txt", 1, 0, "", []string{"GPU 0: cpu_affinity=0-23"}},
 		{"linux-rtx-4080-super__595.71.05__capabilities.txt", 1, 0, "", []string{"GPU 0: cpu_affinity=0-15"}},
 	} {
-		tl, ps, err := readText(t, real(t, c.name))
+		tl, ps, err := of.Read(t, ingesttest.Real(t, "topo", c.name))
 		if err != nil || len(ps) > 0 || len(tl.Devices) != c.gpus || len(tl.Links) != c.links || !strings.Contains(links(tl), c.has) {
 			t.Errorf("%s: %v, %v, %d GPUs, %d links: %s", c.name, err, ps, len(tl.Devices), len(tl.Links), links(tl))
 		}
-		has(t, tl, c.want...)
+		ingesttest.Has(t, tl, c.want...)
 	}
-	if _, _, err := readText(t, real(t, "windows-rtx-2080-super__591.86__capabilities.txt")); err == nil || !strings.Contains(err.Error(), "Linux") {
+	if _, _, err := of.Read(t, ingesttest.Real(t, "topo", "windows-rtx-2080-super__591.86__capabilities.txt")); err == nil || !strings.Contains(err.Error(), "Linux") {
 		t.Errorf("Windows: %v", err)
 	}
 }
 
-func TestCutAnywhere(t *testing.T) { cutAnywhere(t, matrix) }
+func TestCutAnywhere(t *testing.T) { of.CutAnywhere(t, matrix) }
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(matrix))                                             // plain
@@ -229,7 +120,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("\tGPU0\r\nGPU0\t\x1b[4m\t\r\n\x1b[0m"))             // escapes that end nothing
 	f.Add([]byte("  GPU0 NIC0\nNIC0: x\nNIC0 X X\n  NIC0: \xff\xfe")) // legend before the matrix
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _, _ = readText(t, string(b))
+		_, _, _ = of.Read(t, string(b))
 		recognise(ingest.Head{Text: b, Raw: b})
 	})
 }
