@@ -186,7 +186,7 @@ var GPULost = &Deriver{Name: "gpu-lost", Gives: []*Decl{gpuLost}, Run: func(p *P
 			v.Num++
 			v.NRefs++
 			if len(v.Refs) < maxRefs {
-				v.Refs = append(v.Refs, Ref{Path: p.Base.Sources[tr.Source].Path, Table: p.Base.Names.Get(tr.Table), Row: uint64(p.Base.Marks.Row[i])})
+				v.Refs = append(v.Refs, p.markRef(i))
 			}
 		}
 		if !known {

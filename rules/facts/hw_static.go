@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -66,7 +67,7 @@ func (p *Pass) watched(kind timeline.MarkKind) (cover float64, why string) {
 	var parts []timeline.Interval
 	for i := range p.Base.Sources {
 		s := &p.Base.Sources[i]
-		if !s.Used || !hasKind(s.Watches, kind) {
+		if !s.Used || !slices.Contains(s.Watches, kind) {
 			continue
 		}
 		if p.Base.Clocks[s.Clock].How == timeline.Unplaced && !p.Window.Empty() {
@@ -85,15 +86,6 @@ func (p *Pass) watched(kind timeline.MarkKind) (cover float64, why string) {
 		return 0, "the kernel log says nothing of the time of the recording"
 	}
 	return cover, ""
-}
-
-func hasKind(list []timeline.MarkKind, k timeline.MarkKind) bool {
-	for _, x := range list {
-		if x == k {
-			return true
-		}
-	}
-	return false
 }
 
 // coverOf is the share of the window that the parts cover together.
@@ -173,18 +165,10 @@ func (p *Pass) xidsOf(sub int, c *Card, cover float64, why string) {
 	}
 	text, kind, act := "none", "none", "nothing"
 	if len(list) > 0 {
-		rank := func(k string) int {
-			for i, g := range gravest {
-				if g == k {
-					return i
-				}
-			}
-			return len(gravest)
-		}
 		worst := list[0]
 		var words []string
 		for _, s := range list {
-			if rank(s.x.Kind) < rank(worst.x.Kind) {
+			if slices.Index(gravest, s.x.Kind) < slices.Index(gravest, worst.x.Kind) {
 				worst = s
 			}
 			w := fmt.Sprintf("Xid %d (%s)", s.x.Code, s.x.Means)
@@ -253,7 +237,7 @@ var ECC = &Deriver{Name: "ecc", Gives: []*Decl{gpuRemapPending, gpuRemapFailed, 
 			}
 		}
 		if !ok {
-			p.Miss(gpuRecovery, sub, p.noAttr(c, "whether it needs a reset"))
+			p.Miss(gpuRecovery, sub, p.noMetric(c, "whether it needs a reset"))
 			return
 		}
 		p.Set(gpuRecovery, sub, v)
@@ -333,10 +317,6 @@ func (p *Pass) highest(d *Decl, sub int, c *Card, what string, metrics ...timeli
 	}
 	best.Conf = timeline.Measured
 	p.Set(d, sub, *best)
-}
-
-func (p *Pass) noAttr(c *Card, what string) string {
-	return p.noMetric(c, what)
 }
 
 var (
