@@ -22,8 +22,12 @@ type Job struct {
 	Missing  []int    // ranks of the world whose trace is not here
 	Waits    []Wait   // by DurNS, longest first
 	Culprits []Culprit
-	Asides   []Aside  // other captures of these ranks at the same time, by rank, then path
-	Ignored  []string // paths of other runs in the same input that are not analysed
+	Asides   []Aside     // other captures of these ranks at the same time, by rank, then path
+	Ignored  []string    // paths of other runs in the same input that are not analysed
+	Hosts    []HostClock // one a clock, the reference first; nil where no trace tells one
+	Groups   []Group     // communicators, by name, then members
+	Late     Lateness    // empty where no collective is shared by all ranks
+	Chains   []Chain     // of the steps in which most was waited, at most six
 	Problems []timeline.Problem
 }
 
