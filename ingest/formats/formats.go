@@ -9,6 +9,7 @@ import (
 	"gpureport/ingest/dmon"
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/lscpu"
+	"gpureport/ingest/nccllog"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/nsysstats"
 	"gpureport/ingest/nvml"
@@ -63,6 +64,7 @@ var List = []ingest.Format{
 	smiNoHeader,
 	promtext.Format,
 	kernlog.Format,
+	nccllog.Format,
 	sysstat.Format,
 	lscpu.Format,
 	lscpu.NUMA,

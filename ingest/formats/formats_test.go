@@ -250,6 +250,7 @@ func TestRecognise(t *testing.T) {
 		{"bug report", "\n____________________________________________\n\nStart of NVIDIA bug report log file.  Please include\n", "nvidia-bug-report"},
 		{"mpstat", "Linux 6.1.0 (n1) \t07/14/26 \t_x86_64_\t(2 CPU)\n\n08:12:53     CPU    %usr   %idle\n", "sysstat"},
 		{"vmstat", "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n", "sysstat"},
+		{"NCCL", "step 1 loss 2.3\n[rank1]: n1:4:9 [1] NCCL INFO Using network IB\n", "nccl-log"},
 		{"lscpu", "Architecture:  x86_64\nCPU(s):  2\n", "lscpu"},
 		{"numactl", "available: 1 nodes (0)\nnode 0 cpus: 0 1\n", "numactl"},
 		{"node_exporter", "# HELP go_gc x\n# TYPE go_gc gauge\ngo_gc 1\nnode_load1 2\n", "prometheus"},
