@@ -7,6 +7,7 @@ import (
 	"gpureport/ingest/bugreport"
 	"gpureport/ingest/dcgm"
 	"gpureport/ingest/dmon"
+	"gpureport/ingest/flightrec"
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/lscpu"
 	"gpureport/ingest/nccllog"
@@ -65,6 +66,8 @@ var List = []ingest.Format{
 	promtext.Format,
 	kernlog.Format,
 	nccllog.Format,
+	flightrec.Format,
+	flightrec.Pickle,
 	sysstat.Format,
 	lscpu.Format,
 	lscpu.NUMA,

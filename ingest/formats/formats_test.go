@@ -266,6 +266,8 @@ func TestRecognise(t *testing.T) {
 		{"nsys csv", "Time (%),Total Time (ns),Instances,Name\n", "nsys-stats"},
 		{"nsys old csv", "Time(%),Total Time (ns),Calls\n", "nsys-stats"},
 		{"nsys trace csv", "Start (ns),Duration (ns),CorrId,GrdX\n", "nsys-stats"},
+		{"flight recorder", "{\"version\": \"2.10\", \"pg_status\": {}, \"entries\": []}\n", "flight-recorder"},
+		{"pickle of the flight recorder", "\x80\x02}(X\x07entriesX\x09pg_config", "flight-recorder-pickle"},
 		{"pickle", "\x80\x04\x95abc", "torch-memory-snapshot"},
 		{"hdf", "\x89HDF\r\n\x1a\n", "nsys-hdf"},
 		{"arrow", "ARROW1\x00\x00", "arrow"},

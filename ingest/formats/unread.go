@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpureport/ingest"
+	"gpureport/ingest/flightrec"
 	"gpureport/ingest/nsys"
 )
 
@@ -57,7 +58,7 @@ var (
 		return bytes.HasPrefix(h.Raw, []byte("ARROW1"))
 	})
 	memorySnapshot = unread("torch-memory-snapshot", "a pickle, such as a PyTorch memory snapshot", recordTrace, func(h ingest.Head) bool {
-		return len(h.Raw) > 2 && h.Raw[0] == 0x80 && h.Raw[1] >= 2 && h.Raw[1] <= 5
+		return len(h.Raw) > 2 && h.Raw[0] == 0x80 && h.Raw[1] >= 2 && h.Raw[1] <= 5 && !flightrec.IsPickle(h)
 	})
 )
 
