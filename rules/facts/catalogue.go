@@ -51,6 +51,7 @@ var Catalogue = []*Deriver{
 	Comm,
 	Ports,
 	Straggler,
+	LateCard,
 	// Stage shape.
 	Shapes,
 }
