@@ -18,6 +18,11 @@ type Reduced struct {
 	Problems    []Problem
 	Notes       []string // what looked odd while reducing: clock suspect, no launches, dropped events
 	NoLedger    string   // why no GPU has a ledger; "" when one has
+
+	// Filled by the meeting, where the clock of its host was found to differ from the others'.
+	Shifted      Time   // already added to every time here; Shift keeps it
+	ShiftErrorNS int64  // the true difference lies within Shifted +/- this
+	ShiftWhy     string // the evidence
 }
 
 // StepMarks says how a process's steps were found.
@@ -246,6 +251,7 @@ type Collective struct {
 	Seq                int64  // -1 unknown
 	Grid               uint32 // blocks of the kernel, saturated; 0 unknown
 	Peer               int    // rank on the other side of send or recv; -1 unknown or none
+	Dir                int8   // of send-recv: 1 sends to Peer, -1 receives from it; 0 unknown or both
 	Step               int32  // analysed step that holds its start; -1 outside the window
 	Exposed0, ExposedN int32  // its pieces in Reduced.Exposed
 	ExposedNS          int64

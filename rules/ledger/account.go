@@ -514,9 +514,9 @@ func (r *reducer) collective(op *devOp) timeline.Collective {
 	if c.Primitive == "send-recv" {
 		switch {
 		case a.Dst >= 0 && (a.Src < 0 || int(a.Src) == r.p.Rank):
-			c.Peer = int(a.Dst)
+			c.Peer, c.Dir = int(a.Dst), 1
 		case a.Src >= 0:
-			c.Peer = int(a.Src)
+			c.Peer, c.Dir = int(a.Src), -1
 		}
 	}
 	n := a.InElems
