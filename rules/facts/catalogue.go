@@ -49,6 +49,8 @@ var Catalogue = []*Deriver{
 	Totals,
 	// Stage comm.
 	Comm,
+	CommSpeed,
+	CommPaths,
 	Ports,
 	Straggler,
 	LateCard,

@@ -264,12 +264,22 @@ type busClass struct {
 	bytes     int64
 	ranks     int
 	oneHost   bool
+	group     string // across hosts alone: groups of one size may lie on more hosts or fewer
+}
+
+func busClassOf(c *timeline.Collective, oneHost bool) busClass {
+	k := busClass{primitive: c.Primitive, bytes: c.Bytes, ranks: c.GroupSize, oneHost: oneHost}
+	if !oneHost {
+		k.group = c.Group
+	}
+	return k
 }
 
 type busTotal struct {
 	n, dur, own int64 // own: exposed ns without peer waits
 	inferred    bool
 	conf        Confidence // of the host
+	one         *timeline.Collective
 	rows        []uint32
 }
 
@@ -288,14 +298,14 @@ func (p *Pass) busSpeed(sub int, card *Card, g *timeline.GPULedger, r *timeline.
 			blind += ownExposed(c)
 		}
 		// What has no end that all ranks share, as a broadcast, has no measured transfer.
-		if c.GroupSize < 2 || !linkTables(p.Input).Symmetric(c.Primitive) || c.Bytes < judgedBytes || c.Split == timeline.NoConfidence || c.TransferNS <= 0 {
+		if !p.judged(c) {
 			continue
 		}
 		one, conf := hosts.one(r, c)
-		k := busClass{c.Primitive, c.Bytes, c.GroupSize, one}
+		k := busClassOf(c, one)
 		t := by[k]
 		if t == nil {
-			t = &busTotal{conf: conf}
+			t = &busTotal{conf: conf, one: c}
 			by[k] = t
 			order = append(order, k)
 		}
@@ -309,7 +319,7 @@ func (p *Pass) busSpeed(sub int, card *Card, g *timeline.GPULedger, r *timeline.
 		}
 	}
 	slices.SortFunc(order, func(a, b busClass) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.primitive, b.primitive), cmp.Compare(b.ranks, a.ranks), cmp.Compare(fmt.Sprint(a.oneHost), fmt.Sprint(b.oneHost)))
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.primitive, b.primitive), cmp.Compare(b.ranks, a.ranks), cmp.Compare(fmt.Sprint(a.oneHost), fmt.Sprint(b.oneHost)), cmp.Compare(a.group, b.group))
 	})
 	var judgedOwn, judged, expected, actual float64 // ns, count, s, s
 	conf, why, largest := timeline.Measured, "", false
@@ -333,15 +343,12 @@ func (p *Pass) busSpeed(sub int, card *Card, g *timeline.GPULedger, r *timeline.
 			v.Num, v.Conf = float64(k.bytes), timeline.Measured
 			p.Set(commBusbwSize, sub, v)
 		}
-		if !k.oneHost {
-			why = "its collectives cross hosts, and no input states the speed of the network between them"
+		w := p.expected(card, g, r, t.one, k.oneHost)
+		if w.small || w.rate <= 0 {
+			why = w.why
 			continue
 		}
-		speed, linkConf, w := p.expectedBusbw(card, g, k.bytes, k.ranks)
-		if w != "" {
-			why = w
-			continue
-		}
+		speed, linkConf := w.rate, w.conf
 		judged += float64(t.n)
 		expected += moved / speed
 		actual += took

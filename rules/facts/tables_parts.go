@@ -67,33 +67,3 @@ func (p *Pass) hostLink(c *Card, g *timeline.GPULedger) (rate float64, conf Conf
 	}
 	return 0, timeline.NoConfidence, "the GPU table does not say which link this part has to its host"
 }
-
-// expectedBusbw is the bus bandwidth in bytes/s that a healthy collective of a size reaches inside one host. Parts with NVLink switches are held against the curve measured for their kind, brought
-// down to what a ring reaches, or, where nobody measured one, against the link for large messages; other boards against PCIe.
-func (p *Pass) expectedBusbw(c *Card, g *timeline.GPULedger, bytes int64, ranks int) (rate float64, conf Confidence, why string) {
-	m, why := p.part(c, g)
-	if why != "" {
-		return 0, timeline.NoConfidence, why
-	}
-	links := &p.Tables.Links
-	// A board with a bridge has NVLink to one neighbour only: its ring runs over PCIe.
-	if m.GPU.NVLink == 0 || m.GPU.NVLinks == 0 {
-		if bytes < pcieJudged {
-			return 0, timeline.NoConfidence, "its collectives are too small to reach the speed of a PCIe link"
-		}
-		rate, conf, why := p.hostLink(c, g)
-		return rate * links.RingFrac, min(conf, timeline.Inferred), why
-	}
-	if m.GPU.CC == "7.0" && ranks < 8 {
-		return 0, timeline.NoConfidence, "how many NVLinks join these GPUs depends on the machine: this part has no NVLink switch"
-	}
-	ring := m.GPU.NVLink / 2 * links.RingFrac
-	if r, ok := links.Expect(m.GPU.ID, 1, bytes); ok {
-		top, _ := links.Expect(m.GPU.ID, 1, 1<<50)
-		return r * min(1, ring/top), timeline.Measured, ""
-	}
-	if bytes >= nvlinkJudged {
-		return ring, timeline.Inferred, ""
-	}
-	return 0, timeline.NoConfidence, "nobody has measured what its link reaches at the sizes of these collectives"
-}

@@ -101,6 +101,7 @@ type Links struct {
 	RingFrac    float64 // share of NVLink that a healthy ring all-reduce of GiBs reaches
 	NICPer400G  float64
 	Curves      []BusCurve
+	Models      []BusModel
 }
 
 // NVLink is one generation.
@@ -116,6 +117,32 @@ type BusCurve struct {
 	GPUs         []string // GPU ids
 	Ranks, Nodes int
 	Bytes, Rate  []float64 // rising sizes, bytes/s
+}
+
+// BusModel is the time that a healthy collective takes over a kind of link where no curve was measured: latency, then bytes at a rate.
+type BusModel struct {
+	Link     string  // nvlink, pcie, or host for the network adapters of one host together
+	CC       string  // how the compute capability begins; "" any
+	Latency  float64 // s
+	RateFrac float64 // of the link's one direction
+	Source   string
+}
+
+// Model gives the model of a kind of link on a part.
+func (l *Links) Model(link, cc string) (BusModel, bool) {
+	for _, m := range l.Models {
+		if m.Link == link && strings.HasPrefix(cc, m.CC) {
+			return m, true
+		}
+	}
+	return BusModel{}, false
+}
+
+// BusBW is the busbw of a collective that moves so many bytes by the busbw convention over a link of so many bytes/s; small where latency
+// is more than half of its time, so that it says little of the link.
+func (m *BusModel) BusBW(moved, link float64) (rate float64, small bool) {
+	t := moved / (link * m.RateFrac)
+	return moved / (m.Latency + t), t < m.Latency
 }
 
 // Reason is one clock event reason bit.
@@ -781,6 +808,13 @@ func (l *loader) links(t *Tables) {
 		Nodes  int      `yaml:"nodes"`
 		Points [][2]any `yaml:"points"`
 	}
+	type model struct {
+		Link    string  `yaml:"link"`
+		CC      string  `yaml:"cc"`
+		Latency float64 `yaml:"latency_us"`
+		Frac    float64 `yaml:"rate_frac"`
+		Source  string  `yaml:"source"`
+	}
 	var raw struct {
 		PCIe     []at[pcie]  `yaml:"pcie"`
 		PCIeFrac float64     `yaml:"pcie_healthy_frac"`
@@ -788,6 +822,7 @@ func (l *loader) links(t *Tables) {
 		Ring     float64     `yaml:"nvlink_ring_frac"`
 		NIC      float64     `yaml:"nic_gbs_per_400gbit"`
 		Curves   []at[curve] `yaml:"busbw_curves"`
+		Models   []at[model] `yaml:"busbw_models"`
 	}
 	l.read(file, &raw)
 	t.Links = Links{PCIeX16: map[int]float64{}, PCIeHealthy: raw.PCIeFrac, RingFrac: raw.Ring, NICPer400G: raw.NIC * 1e9}
@@ -812,6 +847,12 @@ func (l *loader) links(t *Tables) {
 			bc.Bytes, bc.Rate = append(bc.Bytes, size), append(bc.Rate, rate*1e9)
 		}
 		t.Links.Curves = append(t.Links.Curves, bc)
+	}
+	for _, m := range raw.Models {
+		if m.V.Link == "" || m.V.Latency <= 0 || m.V.Frac <= 0 || m.V.Frac > 1 || m.V.Source == "" {
+			l.fail(file, m.Line, "a model needs link, latency_us, rate_frac up to 1 and source")
+		}
+		t.Links.Models = append(t.Links.Models, BusModel{m.V.Link, m.V.CC, m.V.Latency / 1e6, m.V.Frac, m.V.Source})
 	}
 }
 
