@@ -211,7 +211,9 @@ func (p *Pass) rdmaAdapters(l *ncclLog) (most int, refs []Ref) {
 	}
 	for i := range p.Base.Links {
 		k := &p.Base.Links[i]
-		note(k.Source, k.A, func() Ref { return Ref{Path: p.Base.Sources[k.Source].Path, Row: uint64(k.Row)} })
+		for _, name := range []string{k.A, k.B} {
+			note(k.Source, name, func() Ref { return Ref{Path: p.Base.Sources[k.Source].Path, Row: uint64(k.Row)} })
+		}
 	}
 	for i := range p.Base.Tracks {
 		if t := &p.Base.Tracks[i]; t.Kind == timeline.TrackNIC {
