@@ -715,6 +715,7 @@ func (b *builder) tables() {
 			f := c.BusBW
 			row.BusBW = &f
 		}
+		row.AlgBW, row.Expected, row.TooSmall, row.Across = someRate(c.AlgBW), someRate(c.Expected), c.Small, acrossOf(c.Across)
 		b.r.Collectives = append(b.r.Collectives, row)
 	}
 	for _, c := range facts.CopyTable(in) {
@@ -732,4 +733,20 @@ func intOrNil(n int) *int {
 		return nil
 	}
 	return &n
+}
+
+// someRate is nil for a rate that is not known.
+func someRate(x float64) *float64 {
+	if x <= 0 {
+		return nil
+	}
+	return &x
+}
+
+func acrossOf(side int8) *bool {
+	if side == 0 {
+		return nil
+	}
+	across := side > 0
+	return &across
 }

@@ -235,7 +235,11 @@ type Collective struct {
 	PeerWaitNS *int64   `json:"peer_wait_ns"`
 	ExposedNS  int64    `json:"exposed_ns"`
 	BusBW      *float64 `json:"busbw_bytes_per_s"`
-	Split      string   `json:"split"` // measured, inferred or undivided
+	AlgBW      *float64 `json:"algbw_bytes_per_s"`
+	Expected   *float64 `json:"expected_bytes_per_s"` // busbw of a healthy one of its size; null not known
+	TooSmall   bool     `json:"too_small"`            // its time is latency: it does not judge a link
+	Across     *bool    `json:"across_hosts"`         // null not known
+	Split      string   `json:"split"`                // measured, inferred or undivided
 }
 
 // Copy is all copies of one direction and memory kind of one GPU.

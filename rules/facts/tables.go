@@ -71,6 +71,10 @@ type CollectiveLine struct {
 	Exposed   int64 // ns in which the GPU did nothing else
 	Split     Confidence
 	BusBW     float64 // bytes per second over Transfer; 0: size, group or division is not known
+	AlgBW     float64 // the same without the factor of busbw: payload over Transfer
+	Expected  float64 // busbw that a healthy collective of this size reaches here; 0 not known
+	Small     bool    // its time is latency: the size is too small to judge a link by
+	Across    int8    // 1 its ranks sit on several hosts, -1 on one, 0 not known
 }
 
 // CollectiveTable gives the collectives of every rank: ranks in the job's order, then longest first, then by group, primitive, size.
@@ -81,6 +85,14 @@ func CollectiveTable(in *Input) []CollectiveLine {
 		ranks            int
 	}
 	var out []CollectiveLine
+	pass, hosts, cards := &Pass{Input: in}, newHostMap(in.Job), map[*timeline.GPULedger]*Card{}
+	all := Cards(in)
+	for i := range all {
+		if g := all[i].Trace; g >= 0 {
+			ref := in.Job.GPUs[g]
+			cards[&in.Job.Ranks[ref.Rank].GPUs[ref.GPU]] = &all[i]
+		}
+	}
 	for pos, r := range in.Job.Ranks {
 		at := map[key]int{}
 		first := len(out)
@@ -98,6 +110,17 @@ func CollectiveTable(in *Input) []CollectiveLine {
 				out = append(out, CollectiveLine{Pos: pos, Rank: r.Process.Rank, Group: c.Group, Primitive: c.Primitive, Bytes: c.Bytes,
 					Ranks: c.GroupSize, Split: c.Split})
 				moved = append(moved, 0)
+				one, sure := hosts.one(r, c)
+				switch {
+				case one:
+					out[n].Across = -1
+				case sure == timeline.Measured:
+					out[n].Across = 1
+				}
+				if g := &r.GPUs[c.GPU]; cards[g] != nil && c.GroupSize > 1 {
+					w := pass.expected(cards[g], g, r, c, one)
+					out[n].Expected, out[n].Small = w.rate, w.small || c.Bytes >= 0 && c.Bytes < judgedBytes
+				}
 			}
 			l := &out[n]
 			dur := int64(c.End - c.Start)
@@ -118,7 +141,8 @@ func CollectiveTable(in *Input) []CollectiveLine {
 		lines := out[first:]
 		for i := range lines {
 			if f, ok := linkTables(in).BusFactor(lines[i].Primitive, lines[i].Ranks); ok && lines[i].Ranks > 1 && moved[i] > 0 && lines[i].Transfer > 0 {
-				lines[i].BusBW = f * float64(moved[i]) / (float64(lines[i].Transfer) / 1e9)
+				lines[i].AlgBW = float64(moved[i]) / (float64(lines[i].Transfer) / 1e9)
+				lines[i].BusBW = f * lines[i].AlgBW
 			}
 		}
 		sort.SliceStable(lines, func(i, j int) bool {
