@@ -12,6 +12,8 @@ import (
 )
 
 var (
+	runRankHosts = &Decl{ID: "run.rank_hosts_count", Unit: unit.Count, Per: Run, Max: 1e6, Capture: "C8",
+		Doc: "Hosts that the ranks of the run are on, as traces and NCCL's log name them; 1 for a single rank."}
 	runSocketEnds = &Decl{ID: "run.socket_channels_count", Unit: unit.Count, Per: Run, Max: 1e12, Capture: "C8",
 		Doc: "Ends of channels between ranks that NCCL carries over TCP, as its log says; 0: it names none."}
 	runNoGDREnds = &Decl{ID: "run.rdma_without_gdr_count", Unit: unit.Count, Per: Run, Max: 1e12, Capture: "C8",
@@ -42,9 +44,10 @@ const (
 // CommPaths: which way does communication go? NCCL logs how each channel is carried and what it did without; a topology matrix says what
 // there was to choose from. Missing: no such log or matrix, or one that does not name the GPU. That NCCL found no RDMA adapter says
 // nothing of the fabric: another input must name one.
-var CommPaths = &Deriver{Name: "comm-paths", Gives: []*Decl{runSocketEnds, runNoGDREnds, runRDMA, runNetText, runNICsPerGPU, gpuFarPeers, gpuP2POff, gpuFarText, gpuNICFar, gpuNICText},
+var CommPaths = &Deriver{Name: "comm-paths", Gives: []*Decl{runRankHosts, runSocketEnds, runNoGDREnds, runRDMA, runNetText, runNICsPerGPU, gpuFarPeers, gpuP2POff, gpuFarText, gpuNICFar, gpuNICText},
 	Run: func(p *Pass) {
 		log := p.ncclLog()
+		p.rankHosts(log)
 		p.runPaths(log)
 		cards := Cards(p.Input)
 		p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) { p.gpuPaths(sub, c, cards, log) })
@@ -129,6 +132,38 @@ func (l *ncclLog) count(name string) (sum float64, refs []Ref, ok bool) {
 		}
 	}
 	return sum, refs, ok
+}
+
+// rankHosts counts hosts. Two that are named suffice to say that there are several; that there is one needs every rank.
+func (p *Pass) rankHosts(l *ncclLog) {
+	of := map[int]string{}
+	for rank, host := range l.of {
+		of[rank] = host
+	}
+	for _, r := range p.Job.Ranks {
+		if q := &r.Process; q.Rank >= 0 && q.Host != "" {
+			of[q.Rank] = q.Host
+		}
+	}
+	hosts := map[string]bool{}
+	for _, h := range of {
+		hosts[hostShort(h)] = true
+	}
+	world := max(p.Job.World, len(p.Job.Ranks))
+	switch {
+	case world == 1:
+		p.Set(runRankHosts, 0, measured(1))
+	case len(hosts) > 1 || len(hosts) == 1 && len(of) >= world && world > 0:
+		p.Set(runRankHosts, 0, measured(float64(len(hosts))))
+	default:
+		p.Miss(runRankHosts, 0, "not every rank's host is named")
+	}
+}
+
+// hostShort is a host's name without its domain, for one tool writes it and another does not.
+func hostShort(h string) string {
+	h, _, _ = strings.Cut(strings.ToLower(h), ".")
+	return h
 }
 
 func refValue(num float64, refs []Ref) Value {

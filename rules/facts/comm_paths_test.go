@@ -63,6 +63,26 @@ func TestSocketFacts(t *testing.T) {
 	want(t, derive(t, in), "run", "run.rdma_adapters_count", 2)
 }
 
+func TestRankHosts(t *testing.T) {
+	a, b := exposed(0), exposed(1)
+	in := handInput(t, a, b)
+	a.Process.Host, b.Process.Host = "", ""
+	want(t, derive(t, in), "run", "run.rank_hosts_count", missing)
+	a.Process.Host = "n1.cluster"
+	want(t, derive(t, in), "run", "run.rank_hosts_count", missing)
+	b.Process.Host = "N1"
+	want(t, derive(t, in), "run", "run.rank_hosts_count", 1)
+	in.Job.World = 4 // two more, who knows where
+	want(t, derive(t, in), "run", "run.rank_hosts_count", missing)
+	nccl(in, ncclSource(in), "n2", []int{2, 3}, nil, map[string]float64{timeline.AttrNCCLSocketEnds: 1})
+	want(t, derive(t, in), "run", "run.rank_hosts_count", 2)
+	alone := exposed(0)
+	alone.Process.Host = ""
+	one := handInput(t, alone)
+	one.Job.World = 1
+	want(t, derive(t, one), "run", "run.rank_hosts_count", 1)
+}
+
 func TestGDRFacts(t *testing.T) {
 	in := handInput(t, exposed(0), exposed(1))
 	src := ncclSource(in)
