@@ -27,6 +27,7 @@ var Catalogue = []*Deriver{
 	CoSignals,
 	// Stage hw.
 	Throttle,
+	ThrottleSteps,
 	Clocks,
 	PCIeLink,
 	GPULost,

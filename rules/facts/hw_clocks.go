@@ -20,6 +20,7 @@ const (
 	reasonPowerBrake = 0x80
 	// reasonCut are those that lower clocks. 0x8 (hardware slowdown) comes with 0x40 or 0x80, or alone at a change of P-state.
 	reasonCut = reasonPowerCap | reasonSyncBoost | reasonSWThermal | reasonHWThermal | reasonPowerBrake
+	reasonHot = reasonSWThermal | reasonHWThermal | reasonPowerBrake // heat or a brake
 )
 
 func throttleDecl(id ID, what string) *Decl {
@@ -233,11 +234,11 @@ var (
 	gpuHealthyFrom = &Decl{ID: "gpu.clock_healthy_from", Doc: "Where the healthy clock comes from: own samples, peers, data sheet.", Unit: unit.Text, Per: GPU, Capture: "C2"}
 	gpuClockBound  = &Decl{ID: "gpu.clock_bound_frac", Doc: "Share of the GPU's analysed window in matrix, convolution and attention kernels, whose speed follows the SM clock.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
-	gpuSaveHeat = &Decl{ID: "gpu.save_thermal_frac", Doc: "Step time that healthy clocks could return at most where heat cut them: clock-bound share x clock lost, around the traced window if the log covers it.",
+	gpuSaveHeat = &Decl{ID: "gpu.save_thermal_frac", Doc: "Step time that healthy clocks could return at most where heat cut them: gpu.thermal_cost_frac where the log tells it step by step, else clock-bound share x clock lost, around the traced window if the log covers it.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
-	gpuSaveBrake = &Decl{ID: "gpu.save_power_brake_frac", Doc: "Step time that healthy clocks could return at most where an outside signal cut them.",
+	gpuSaveBrake = &Decl{ID: "gpu.save_power_brake_frac", Doc: "Step time that healthy clocks could return at most where an outside signal cut them: gpu.power_brake_cost_frac where the log tells it step by step.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
-	gpuSaveCap = &Decl{ID: "gpu.save_power_cap_frac", Doc: "Step time that a healthy clock could return at most: clock-bound share x clock lost against peers, else the data sheet.",
+	gpuSaveCap = &Decl{ID: "gpu.save_power_cap_frac", Doc: "Step time that a healthy clock could return at most: gpu.power_cap_cost_frac where the log tells it step by step, else clock-bound share x clock lost against peers, else the data sheet.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	gpuSaveLocked = &Decl{ID: "gpu.save_clock_locked_frac", Doc: "Step time that an unlocked clock could return at most: clock-bound share x clock lost against the data sheet, " +
 		"else the device's maximum.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
@@ -245,7 +246,7 @@ var (
 
 // Clocks asks how far the SM clock under load lies below what is healthy, and what that costs. Only matrix, convolution and
 // attention kernels follow the clock; without a trace their share is not known and no cost is said.
-var Clocks = &Deriver{Name: "clocks", After: []*Deriver{Throttle, LedgerShares},
+var Clocks = &Deriver{Name: "clocks", After: []*Deriver{Throttle, ThrottleSteps, LedgerShares},
 	Gives: []*Decl{gpuClock, gpuPeers, gpuVsSpec, gpuVsMax, gpuClockSpread, gpuHotClock, gpuHealthyFrom, gpuClockBound,
 		gpuSaveHeat, gpuSaveBrake, gpuSaveCap, gpuSaveLocked},
 	Run: func(p *Pass) {
@@ -259,17 +260,35 @@ type peerClock struct {
 	devs    []timeline.DeviceID
 	clock   float64
 	healthy float64 // of the samples that neither heat nor a brake cut; 0 fewer than three
+	uncut   float64 // of the samples that no limit cut; 0 fewer than three
+}
+
+// isPeer tells whether it is another card of the same model.
+func (o *peerClock) isPeer(c *Card) bool {
+	return (o.name == c.Name || o.name == "" || c.Name == "") && !(len(o.devs) > 0 && has(c.Devices, o.devs[0]))
+}
+
+// free is its clock where none of the reasons cut it.
+func (o *peerClock) free(mask uint64) float64 {
+	if mask == reasonCut {
+		return o.uncut
+	}
+	return o.healthy
 }
 
 // peerClocks gives the clocks of all cards, those that no trace drives included.
 func (p *Pass) peerClocks() (out []peerClock) {
 	for _, c := range Cards(p.Input) {
 		if f, ok := p.clockUnderLoad(&c); ok {
-			own := 0.0
-			if h := p.healthySamples(&c, p.series(&c, timeline.ClockSM)); len(h) >= 3 {
-				own = median(h)
+			o := peerClock{name: c.Name, devs: c.Devices, clock: median(f)}
+			s := p.series(&c, timeline.ClockSM)
+			if h := p.freeSamples(&c, s, reasonHot); len(h) >= minLoad {
+				o.healthy = median(h)
 			}
-			out = append(out, peerClock{c.Name, c.Devices, median(f), own})
+			if h := p.freeSamples(&c, s, reasonCut); len(h) >= minLoad {
+				o.uncut = median(h)
+			}
+			out = append(out, o)
 		}
 	}
 	return out
@@ -293,8 +312,7 @@ func (p *Pass) clockUnderLoad(c *Card) ([]float64, bool) {
 func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClock) {
 	// The share of kernels that follow the clock comes from the trace alone.
 	if v, ok := p.Get(gpuOwner[timeline.Compute], sub); ok {
-		ns := subNS(l, timeline.Compute, timeline.SubMatmul) + subNS(l, timeline.Compute, timeline.SubConv) + subNS(l, timeline.Compute, timeline.SubAttention)
-		p.Set(gpuClockBound, sub, Value{Num: min(v.Num, float64(ns)/float64(l.Window.Dur())), Cover: 1, Conf: timeline.Measured})
+		p.Set(gpuClockBound, sub, Value{Num: min(v.Num, float64(clockBoundNS(l))/float64(l.Window.Dur())), Cover: 1, Conf: timeline.Measured})
 	} else {
 		p.Miss(gpuClockBound, sub, noTrace)
 	}
@@ -329,7 +347,7 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 	}
 	var others, healthyOthers []float64
 	for _, o := range peers {
-		if (o.name == c.Name || o.name == "" || c.Name == "") && !(len(o.devs) > 0 && has(c.Devices, o.devs[0])) {
+		if o.isPeer(c) {
 			others = append(others, o.clock)
 			if o.healthy > 0 {
 				healthyOthers = append(healthyOthers, o.healthy)
@@ -354,7 +372,7 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 	} else {
 		p.Miss(gpuHealthyFrom, sub, why)
 	}
-	hot := p.throttledClock(c, s, reasonSWThermal|reasonHWThermal|reasonPowerBrake)
+	hot := p.throttledClock(c, s, reasonHot)
 	switch {
 	case hot == 0 && p.series(c, timeline.Reasons) == nil:
 		p.Miss(gpuHotClock, sub, p.noMetric(c, "clock event reasons"))
@@ -376,7 +394,11 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 		v.Conf = timeline.Inferred // the clock is sampled, the share is the trace's
 		p.Set(d, sub, v)
 	}
-	cut := func(d *Decl, mask uint64, shares ...*Decl) {
+	cut := func(d *Decl, mask uint64, byStep *Decl, shares ...*Decl) {
+		if v, ok := p.Get(byStep, sub); ok {
+			p.Set(d, sub, v)
+			return
+		}
 		total := 0.0
 		for _, sh := range shares {
 			v, ok := p.Get(sh, sub)
@@ -397,9 +419,12 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 			cost(d, p.clockLost(c, s, mask, healthy, l.Window))
 		}
 	}
-	cut(gpuSaveHeat, reasonSWThermal|reasonHWThermal, gpuSWThermal, gpuHWThermal)
-	cut(gpuSaveBrake, reasonPowerBrake, gpuPowerBrake)
+	cut(gpuSaveHeat, reasonSWThermal|reasonHWThermal, tieHeat.frac, gpuSWThermal, gpuHWThermal)
+	cut(gpuSaveBrake, reasonPowerBrake, tieBrake.frac, gpuPowerBrake)
+	byStep, known := p.Get(tieCap.frac, sub)
 	switch {
+	case known:
+		p.Set(gpuSaveCap, sub, byStep)
 	case peerOK:
 		cost(gpuSaveCap, 1-clock/max(clock, peer))
 	case specOK:
@@ -420,7 +445,7 @@ func (p *Pass) clocksOf(sub int, c *Card, l *timeline.GPULedger, peers []peerClo
 // healthyClock is the clock the card would hold: the median of its own samples under load that no heat or brake cut, if there are at
 // least three, else that of such samples of its peers, else the data sheet's. Peers that are cut too are no measure of health.
 func (p *Pass) healthyClock(c *Card, s *timeline.Series, peer, spec float64) (hz float64, from, why string) {
-	if f := p.healthySamples(c, s); len(f) >= 3 {
+	if f := p.freeSamples(c, s, reasonHot); len(f) >= minLoad {
 		return median(f), "its own samples that nothing throttled", ""
 	}
 	switch {
@@ -432,15 +457,15 @@ func (p *Pass) healthyClock(c *Card, s *timeline.Series, peer, spec float64) (hz
 	return 0, "", "neither healthy samples, nor peers, nor a data sheet entry give a healthy clock"
 }
 
-// healthySamples are the clocks under load that neither heat nor a brake cut; none where no reasons were read.
-func (p *Pass) healthySamples(c *Card, s *timeline.Series) (f []float64) {
+// freeSamples are the clocks under load that none of the reasons cut; none where no reasons were read.
+func (p *Pass) freeSamples(c *Card, s *timeline.Series, mask uint64) (f []float64) {
 	bits := p.series(c, timeline.Reasons)
 	if bits == nil || s == nil {
 		return nil
 	}
 	beside := p.paired(s, bits)
 	for _, j := range p.under(p.loadOf(c), s) {
-		if k := beside[j]; k >= 0 && uint64(math.Round(bits.Value[k]))&(reasonSWThermal|reasonHWThermal|reasonPowerBrake) == 0 {
+		if k := beside[j]; k >= 0 && uint64(math.Round(bits.Value[k]))&mask == 0 {
 			f = append(f, s.Value[j])
 		}
 	}
