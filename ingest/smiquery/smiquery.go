@@ -93,12 +93,27 @@ var targets = map[string]target{
 	"pcie.link.width.max":                  {timeline.PCIeWidthMax, unit.Count, 0, 64, 0},
 	"ecc.errors.corrected.aggregate.total": {timeline.ECCCorrected, unit.Count, 0, big, 0}, "ecc.errors.corrected.volatile.total": {timeline.ECCCorrected, unit.Count, 0, big, 1},
 	"ecc.errors.uncorrected.aggregate.total": {timeline.ECCUncorrected, unit.Count, 0, big, 0}, "ecc.errors.uncorrected.volatile.total": {timeline.ECCVolUnc, unit.Count, 0, big, 0},
+	"ecc.errors.corrected.volatile.sram": {timeline.ECCVolSRAMCorr, unit.Count, 0, big, 0}, "ecc.errors.uncorrected.volatile.sram": {timeline.ECCVolSRAMUnc, unit.Count, 0, big, 0},
+	"ecc.errors.corrected.volatile.dram": {timeline.ECCVolDRAMCorr, unit.Count, 0, big, 0}, "ecc.errors.uncorrected.volatile.dram": {timeline.ECCVolDRAMUnc, unit.Count, 0, big, 0},
+	"remapped_rows.correctable": {timeline.RemapCorr, unit.Count, 0, big, 0}, "remapped_rows.uncorrectable": {timeline.RemapUncorr, unit.Count, 0, big, 0},
+	"remapped_rows.pending": {timeline.RemapPending, unit.Flag, 0, 1, 0}, "remapped_rows.failure": {timeline.RemapFailed, unit.Flag, 0, 1, 0},
+	"retired_pages.single_bit_ecc.count": {timeline.RetiredSingle, unit.Count, 0, big, 0}, "retired_pages.double_bit.count": {timeline.RetiredDouble, unit.Count, 0, big, 0},
+	"retired_pages.pending":                                 {timeline.RetirePending, unit.Flag, 0, 1, 0},
 	"clocks_event_reasons_counters.sw_power_cap":            {timeline.ThrottlePower, "us", 0, big, 0},
 	"clocks_event_reasons_counters.sw_thermal_slowdown":     {timeline.ThrottleSWThermal, "us", 0, big, 0},
 	"clocks_event_reasons_counters.hw_thermal_slowdown":     {timeline.ThrottleHWThermal, "us", 0, big, 0},
 	"clocks_event_reasons_counters.hw_power_brake_slowdown": {timeline.ThrottlePowerBrake, "us", 0, big, 0},
 	"clocks_event_reasons_counters.sync_boost":              {timeline.ThrottleSyncBoost, "us", 0, big, 0},
 	"clocks_event_reasons.active":                           {timeline.Reasons, unit.Count, 0, 1 << 52, 0},
+}
+
+// properties are kept as attributes, when they are first read and when they change: a count, or the maker's word.
+var properties = map[string]struct {
+	name string
+	word bool
+}{
+	"remapped_rows.histogram.low": {timeline.AttrRemapBanksLow, false}, "remapped_rows.histogram.none": {timeline.AttrRemapBanksNone, false},
+	"gpu_recovery_action": {timeline.AttrRecovery, true},
 }
 
 // reasonBits are the Active / Not Active columns; they make up the mask where .active was not queried.
@@ -121,6 +136,9 @@ func isField(name string) bool {
 		return true
 	}
 	if _, ok := reasonBits[name]; ok {
+		return true
+	}
+	if _, ok := properties[name]; ok {
 		return true
 	}
 	return slices.ContainsFunc(families, func(p string) bool { return strings.HasPrefix(name, p) })
@@ -214,6 +232,7 @@ const (
 	useMask
 	useBit
 	useFlag // Yes or No
+	useProperty
 	useTime
 	useIndex
 	useUUID
@@ -226,7 +245,8 @@ type gpu struct {
 	track  timeline.TrackID
 	dev    timeline.DeviceID
 	series []int
-	mask   int // series of the reasons' mask, -1 none yet
+	said   map[string]string // properties, as they were last
+	mask   int               // series of the reasons' mask, -1 none yet
 	lost   bool
 	cycle  int
 	rows   int
@@ -378,7 +398,7 @@ func (r *reader) setHeader(line string) {
 		default:
 			r.choose(c)
 		}
-		if c.use == useNumber || c.use == useMask {
+		if c.use == useNumber || c.use == useMask || c.use == useFlag {
 			if j, ok := best[c.target.metric.Name]; !ok || c.target.rank < r.cols[j].target.rank {
 				if ok {
 					r.cols[j].use = useNothing
@@ -404,8 +424,11 @@ func (r *reader) setHeader(line string) {
 func (r *reader) choose(c *column) {
 	if t, ok := targets[c.field]; ok {
 		c.target, c.use = t, useNumber
-		if c.field == "clocks_event_reasons.active" {
+		switch {
+		case c.field == "clocks_event_reasons.active":
 			c.use = useMask
+		case t.unit == unit.Flag:
+			c.use = useFlag
 		}
 		if c.field == "utilization.gpu" {
 			r.util = true
@@ -414,6 +437,10 @@ func (r *reader) choose(c *column) {
 	}
 	if bit, ok := reasonBits[c.field]; ok {
 		c.use, c.bit = useBit, bit
+		return
+	}
+	if _, ok := properties[c.field]; ok {
+		c.use, c.target = useProperty, target{metric: timeline.Metric{Unit: unit.Count}, unit: unit.Count, hi: big}
 		return
 	}
 	u, hasUnit := ingest.UnitOf(c.unit)
@@ -563,6 +590,10 @@ func (r *reader) row(cells []string, l *ingest.Lines) {
 		if c.use == useNothing || c.use == useTime {
 			continue
 		}
+		if c.use == useProperty && properties[c.field].word && strings.EqualFold(cells[i], "none") { // here a value
+			r.property(g, c, at, cells[i], row)
+			continue
+		}
 		switch sentinelOf(cells[i]) {
 		case isAbsent:
 			continue
@@ -577,6 +608,10 @@ func (r *reader) row(cells []string, l *ingest.Lines) {
 		}
 		if c.use > useTime {
 			continue // identity
+		}
+		if c.use == useProperty {
+			r.property(g, c, at, cells[i], row)
+			continue
 		}
 		if c.use == useBit {
 			switch strings.ToLower(cells[i]) {
@@ -623,6 +658,25 @@ func (r *reader) row(cells []string, l *ingest.Lines) {
 
 func clip(s string) string { return s[:min(len(s), 60)] }
 
+// property keeps what changes seldom.
+func (r *reader) property(g *gpu, c *column, at timeline.Time, cell string, row uint64) {
+	p := properties[c.field]
+	if g.said[c.field] == cell {
+		return
+	}
+	if p.word {
+		r.b.AddAttr(g.track, p.name, clip(cell), at, uint32(row))
+	} else if v, ok := r.value(c, cell, row); ok {
+		r.b.AddNumber(g.track, p.name, v, unit.Count, at, uint32(row))
+	} else {
+		return
+	}
+	if g.said == nil {
+		g.said = map[string]string{}
+	}
+	g.said[c.field] = cell
+}
+
 // constants copies to the device what never changes.
 func (r *reader) constants(g *gpu, c *column, v float64) {
 	if c.field == "memory.total" {
@@ -668,6 +722,9 @@ func (r *reader) value(c *column, cell string, row uint64) (float64, bool) {
 		r.in.Report("smiquery/decimal-comma", timeline.Info, row, "field %s: %q is read with a decimal comma", c.field, clip(cell))
 	}
 	v, err := strconv.ParseFloat(num, 64)
+	if c.target.unit == unit.Flag {
+		return bad("is neither Yes nor No")
+	}
 	if err != nil {
 		if c.use == useFlag {
 			return 0, false // a word, not a number

@@ -103,8 +103,12 @@ func TestFields(t *testing.T) {
 		{"clocks_event_reasons.hw_slowdown", "Not Active", "clock_reasons 0", ""},
 		{"clocks_event_reasons_counters.sw_power_cap [us]", "1500000 us", "throttle_sw_power_s 1.5", ""},
 		{"ecc.errors.uncorrected.aggregate.total", "2", "ecc_uncorrected_count 2", ""},
-		{"remapped_rows.uncorrectable", "3", "smi_remapped_rows_uncorrectable_count 3", ""},
-		{"remapped_rows.pending", "Yes", "smi_remapped_rows_pending_count 1", ""},
+		{"remapped_rows.uncorrectable", "3", "remapped_uncorrected_count 3", ""},
+		{"remapped_rows.pending", "Yes", "remap_pending 1", ""}, {"remapped_rows.pending", "No", "remap_pending 0", ""},
+		{"remapped_rows.pending", "maybe", "", "bad-value@2*1"}, {"remapped_rows.pending", "[N/A]", "", ""},
+		{"remapped_rows.failure", "No", "remap_failed 0", ""}, {"remapped_rows.sbe", "0", "remapped_corrected_count 0", ""},
+		{"retired_pages.pending", "Yes", "retire_pending 1", ""}, {"retired_pages.dbe", "2", "retired_double_bit_count 2", ""},
+		{"ecc.errors.uncorrected.volatile.dram", "1", "ecc_volatile_dram_uncorrected_count 1", ""},
 		{"clocks.current.video [MHz]", "1500 MHz", "smi_clocks_current_video_hz 1.5e+09", ""},
 		{"utilization.gpu [%]", "[N/A]", "", ""}, {"utilization.gpu [%]", "N/A", "", ""}, {"utilization.gpu [%]", "", "", ""},
 		{"utilization.gpu [%]", "[Not Supported]", "", ""}, {"utilization.gpu [%]", "[not supported]", "", ""},
@@ -300,4 +304,37 @@ func FuzzRead(f *testing.F) {
 		}
 		recognise(ingest.Head{Text: b, Raw: b})
 	})
+}
+
+// --query-remapped-rows: no index, no time; names are those that nvidia-smi -q gives the same.
+func TestRemappedRows(t *testing.T) {
+	tl, ps, err := readText(t, "gpu_uuid, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending, remapped_rows.failure, "+
+		"remapped_rows.histogram.max, remapped_rows.histogram.high, remapped_rows.histogram.partial, remapped_rows.histogram.low, remapped_rows.histogram.none, gpu_recovery_action\n"+
+		"GPU-aa, 0, 1, Yes, No, 639, 1, 0, 2, 0, Reset\n"+
+		"GPU-bb, 0, 0, No, No, 640, 0, 0, 0, 0, None\n", nil)
+	if err != nil || codes(ps) != "no-time@1*1" {
+		t.Fatal(err, codes(ps))
+	}
+	got := map[string]float64{}
+	for i := range tl.Series {
+		s := &tl.Series[i]
+		got[tl.Tracks[s.Track].Name+" "+s.Metric.Name] = s.Value[0]
+	}
+	words := map[string]string{}
+	for _, a := range tl.Attrs {
+		if who := tl.Tracks[a.Track].Name; a.Text != "" {
+			words[who] = a.Name + " " + a.Text
+		} else {
+			got[who+" "+a.Name] = a.Value
+		}
+	}
+	for name, want := range map[string]float64{"GPU-aa remap_pending": 1, "GPU-aa remap_failed": 0, "GPU-aa remapped_uncorrected_count": 1, "GPU-aa remap_banks_low_count": 2, "GPU-aa remap_banks_none_count": 0,
+		"GPU-bb remap_pending": 0, "GPU-bb remapped_corrected_count": 0} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s: %v %v, want %v", name, v, ok, want)
+		}
+	}
+	if words["GPU-aa"] != "recovery_action Reset" || words["GPU-bb"] != "recovery_action None" {
+		t.Errorf("%v", words)
+	}
 }
