@@ -64,14 +64,14 @@ type ncclHost struct {
 
 // ncclLog is all that NCCL logged.
 type ncclLog struct {
-	hosts []*ncclHost       // by the order of the sources
-	of    map[int]string    // host by rank
-	links []timeline.Link   // between ranks
-	paths map[string]string // path by source, for refs
+	hosts []*ncclHost     // by the order of the sources
+	of    map[int]string  // host by rank
+	index map[int]int     // NVML index of its GPU by rank
+	links []timeline.Link // between ranks
 }
 
 func (p *Pass) ncclLog() *ncclLog {
-	l := &ncclLog{of: map[int]string{}}
+	l := &ncclLog{of: map[int]string{}, index: map[int]int{}}
 	at := map[string]*ncclHost{}
 	is := func(src timeline.SourceID) bool {
 		return int(src) < len(p.Base.Sources) && p.Base.Sources[src].Format == "nccl-log"
@@ -110,6 +110,9 @@ func (p *Pass) ncclLog() *ncclLog {
 		}
 		if q.Rank >= 0 {
 			l.of[q.Rank] = q.Host
+			if n, err := strconv.Atoi(q.Meta["gpu"]); err == nil {
+				l.index[q.Rank] = n
+			}
 		}
 	}
 	for _, k := range p.Base.Links {
@@ -287,7 +290,7 @@ func (p *Pass) netText(l *ncclLog) {
 func farKind(kind string) bool { return kind == "NODE" || kind == "SYS" || kind == "SOC" }
 
 func (p *Pass) gpuPaths(sub int, c *Card, cards []Card, l *ncclLog) {
-	words := p.matrixPaths(sub, c, cards)
+	words := p.matrixPaths(sub, c, cards, l)
 	if c.Rank < 0 || l.of[c.Rank] == "" {
 		why := noNCCL
 		if len(l.hosts) > 0 {
@@ -355,68 +358,101 @@ func (l *ncclLog) alone(host string) bool {
 	return n == 1
 }
 
-// matrixPaths reads the GPU's row of the first matrix that names it. It gives the ways without NVLink in words.
-func (p *Pass) matrixPaths(sub int, c *Card, cards []Card) (words []string) {
-	rank := map[string]int{"PIX": 0, "PXB": 1, "PHB": 2, "NODE": 3, "SYS": 4, "SOC": 4}
+// matrixRow is a GPU's row of a topology matrix.
+type matrixRow struct {
+	source timeline.SourceID
+	index  int
+	used   map[string]bool // GPUs of the matrix that the run uses
+	conf   Confidence
+}
+
+// matrixRow finds the GPU in a matrix: the first that names a device which is this card, else, as a matrix states no UUIDs, by the index
+// that NCCL logs of its rank in the only matrix there is: hosts of one job are built alike.
+func (p *Pass) matrixRow(c *Card, cards []Card, l *ncclLog) (matrixRow, bool) {
+	matrices := map[timeline.SourceID]bool{}
+	for _, k := range p.Base.Links {
+		if strings.HasPrefix(k.A, "GPU") {
+			matrices[k.Source] = true
+		}
+	}
 	for _, id := range c.Devices {
 		d := &p.Base.Devices[id]
-		if d.Index < 0 {
+		if d.Index < 0 || !matrices[d.Source] {
 			continue
 		}
-		me := "GPU" + strconv.Itoa(d.Index)
-		var mine []timeline.Link
-		anyNV := false
-		for _, k := range p.Base.Links {
-			if k.Source == d.Source && strings.HasPrefix(k.A, "GPU") {
-				anyNV = anyNV || k.Count > 0 && strings.HasPrefix(k.B, "GPU")
-				if k.A == me {
-					mine = append(mine, k)
-				}
-			}
-		}
-		if len(mine) == 0 {
-			continue
-		}
-		used := map[string]bool{}
+		row := matrixRow{d.Source, d.Index, map[string]bool{}, timeline.Measured}
 		for i := range cards {
 			for _, o := range cards[i].Devices {
 				if od := &p.Base.Devices[o]; od.Source == d.Source && od.Index >= 0 && !cards[i].Unused {
-					used["GPU"+strconv.Itoa(od.Index)] = true
+					row.used["GPU"+strconv.Itoa(od.Index)] = true
 				}
 			}
 		}
-		var far, nics []timeline.Link
-		for _, k := range mine {
-			switch {
-			case strings.HasPrefix(k.B, "GPU"):
-				if anyNV && k.Count == 0 && used[k.B] {
-					far = append(far, k)
-				}
-			default:
-				if _, ok := rank[k.Kind]; ok {
-					nics = append(nics, k)
-				}
-			}
+		return row, true
+	}
+	index, ok := l.index[c.Rank]
+	if c.Rank < 0 || !ok || len(matrices) != 1 {
+		return matrixRow{}, false
+	}
+	row := matrixRow{index: index, used: map[string]bool{}, conf: timeline.Inferred}
+	for src := range matrices {
+		row.source = src
+	}
+	for rank, n := range l.index {
+		if l.of[rank] == l.of[c.Rank] {
+			row.used["GPU"+strconv.Itoa(n)] = true
 		}
-		refs := []Ref{{Path: p.Base.Sources[d.Source].Path, Row: uint64(mine[0].Row)}}
-		p.Set(gpuFarPeers, sub, refValue(float64(len(far)), refs))
-		for _, k := range far {
-			words = append(words, k.Kind+" to "+k.B)
+	}
+	return row, true
+}
+
+// matrixPaths reads the GPU's row of a matrix. It gives the ways without NVLink in words.
+func (p *Pass) matrixPaths(sub int, c *Card, cards []Card, l *ncclLog) (words []string) {
+	distance := map[string]int{"PIX": 0, "PXB": 1, "PHB": 2, "NODE": 3, "SYS": 4, "SOC": 4}
+	row, ok := p.matrixRow(c, cards, l)
+	me := "GPU" + strconv.Itoa(row.index)
+	var far, nics []timeline.Link
+	var at uint32
+	found, anyNV := false, false
+	for _, k := range p.Base.Links {
+		if !ok || k.Source != row.source || !strings.HasPrefix(k.A, "GPU") {
+			continue
 		}
-		if len(nics) == 0 {
-			p.missAll(sub, "the topology matrix names no adapter", gpuNICFar, gpuNICText)
-			return words
+		toGPU := strings.HasPrefix(k.B, "GPU")
+		anyNV = anyNV || k.Count > 0 && toGPU
+		switch _, known := distance[k.Kind]; {
+		case k.A != me:
+			continue
+		case toGPU && k.Count == 0 && row.used[k.B]:
+			far = append(far, k)
+		case !toGPU && known:
+			nics = append(nics, k)
 		}
-		near := slices.MinFunc(nics, func(a, b timeline.Link) int { return rank[a.Kind] - rank[b.Kind] })
-		v := refValue(0, refs)
-		if farKind(near.Kind) {
-			v.Num = 1
-		}
-		p.Set(gpuNICFar, sub, v)
-		v.Num, v.Text = 0, near.B+" over "+near.Kind
-		p.Set(gpuNICText, sub, v)
+		found, at = true, k.Row
+	}
+	if !found {
+		p.missAll(sub, "no topology matrix that names this GPU was given", gpuFarPeers, gpuNICFar, gpuNICText)
+		return nil
+	}
+	if !anyNV {
+		far = nil
+	}
+	v := refValue(float64(len(far)), []Ref{{Path: p.Base.Sources[row.source].Path, Row: uint64(at)}})
+	v.Conf = row.conf
+	p.Set(gpuFarPeers, sub, v)
+	for _, k := range far {
+		words = append(words, k.Kind+" to "+k.B)
+	}
+	if len(nics) == 0 {
+		p.missAll(sub, "the topology matrix names no adapter", gpuNICFar, gpuNICText)
 		return words
 	}
-	p.missAll(sub, "no topology matrix that names this GPU was given", gpuFarPeers, gpuNICFar, gpuNICText)
-	return nil
+	near := slices.MinFunc(nics, func(a, b timeline.Link) int { return distance[a.Kind] - distance[b.Kind] })
+	if v.Num = 0; farKind(near.Kind) {
+		v.Num = 1
+	}
+	p.Set(gpuNICFar, sub, v)
+	v.Num, v.Text = 0, near.B+" over "+near.Kind
+	p.Set(gpuNICText, sub, v)
+	return words
 }

@@ -144,6 +144,32 @@ func TestGPUPaths(t *testing.T) {
 	}
 }
 
+// A matrix states no UUIDs: where nothing matches its GPUs, the index that NCCL logs of each rank does.
+func TestMatrixByIndex(t *testing.T) {
+	in := handInput(t, exposed(0), exposed(1))
+	in.Base.Sources = []timeline.Source{{Path: "topo.txt", Format: "topo"}}
+	in.Base.Clocks = []timeline.Clock{{}}
+	for _, k := range [][3]string{{"GPU2", "GPU3", "SYS"}, {"GPU2", "mlx5_0", "PIX"}, {"GPU2", "GPU5", "SYS"}} {
+		in.Base.Links = append(in.Base.Links, timeline.Link{A: k[0], B: k[1], Kind: k[2], Row: 4})
+	}
+	in.Base.Links = append(in.Base.Links, timeline.Link{A: "GPU3", B: "GPU4", Kind: "NV4", Count: 4, Row: 5})
+	want(t, derive(t, in), "gpu0", "gpu.far_peers_count", missing)
+	src := ncclSource(in)
+	nccl(in, src, "a", []int{0, 1}, nil, map[string]float64{timeline.AttrNCCLSHMEnds: 2})
+	for i := range in.Base.Procs {
+		in.Base.Procs[i].Meta = map[string]string{"gpu": []string{"2", "3"}[i]}
+	}
+	s := derive(t, in)
+	if v := want(t, s, "gpu0", "gpu.far_peers_count", 1); v.Conf != timeline.Inferred || v.Refs[0].Path != "topo.txt" {
+		t.Errorf("%+v", v)
+	}
+	want(t, s, "gpu0", "gpu.nic_far_flag", 0)
+	want(t, s, "gpu1", "gpu.far_peers_count", 0)
+	in.Base.Sources = append(in.Base.Sources, timeline.Source{Path: "other.txt", Format: "topo"})
+	in.Base.Links = append(in.Base.Links, timeline.Link{Source: 2, A: "GPU0", B: "GPU1", Kind: "NV4", Count: 4})
+	want(t, derive(t, in), "gpu0", "gpu.far_peers_count", missing) // two matrices: nobody knows whose
+}
+
 // across makes 16 ranks on two hosts, of which the first is traced, exchange n bytes in the given transfer time.
 func across(t *testing.T, bytes, transfer int64) (*Input, *timeline.Reduced) {
 	r := exposed(0)
