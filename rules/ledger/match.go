@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"slices"
 	"sort"
 	"strconv"
@@ -362,14 +364,30 @@ type alignment struct {
 
 func (m *meeting) judge(a, b text, pairs []pairing) alignment {
 	const look = 256
-	d := make([]int64, 0, min(len(pairs), look))
-	for k := range min(len(pairs), look) {
-		p := pairs[k*len(pairs)/min(len(pairs), look)]
-		d = append(d, int64(b.ends[p.b]-a.ends[p.a]))
+	n := min(len(pairs), look)
+	t, d := make([]timeline.Time, n), make([]int64, n)
+	for k := range n {
+		p := pairs[k*len(pairs)/n]
+		t[k], d[k] = a.ends[p.a], int64(b.ends[p.b]-a.ends[p.a])
 	}
 	al := alignment{pairs: pairs}
-	if len(d) == 0 {
+	if n == 0 {
 		return al
+	}
+	// What two clocks drift apart is no sign of a wrong pairing: one that is wrong by a step jumps with the steps' lengths.
+	if l := t[n-1] - t[0]; l > driftFrom && n > 3 {
+		slopes := make([]float64, 0, n/2)
+		for k := range n / 2 {
+			if far := t[k+n/2] - t[k]; far > 0 {
+				slopes = append(slopes, float64(d[k+n/2]-d[k])/float64(far))
+			}
+		}
+		slices.Sort(slopes)
+		if len(slopes) > 0 && math.Abs(slopes[len(slopes)/2]) < driftMost {
+			for k := range d {
+				d[k] -= int64(slopes[len(slopes)/2] * float64(t[k]-t[0]-l/2))
+			}
+		}
 	}
 	al.offset = median(d)
 	for i := range d {
@@ -379,15 +397,24 @@ func (m *meeting) judge(a, b text, pairs []pairing) alignment {
 	return al
 }
 
-// cost orders alignments of the same two lanes. On one clock the ends of what is one fall together; on two they lie apart, but equally far.
-// Repeating steps fit at every shift: of those that fit alike the clocks that differ least are meant.
-func (al *alignment) cost(oneClock bool) int64 {
+// cost orders alignments of the same two lanes, by powers of two. On one clock the ends of what is one fall together; on two they lie apart, but
+// equally far. Repeating steps fit at every shift: of those that fit alike the clocks that differ least are meant.
+func (al *alignment) cost(oneClock bool) int {
 	off := max(al.offset, -al.offset)
 	if oneClock {
-		return off + al.mad
+		return bits.Len64(uint64(max(off+al.mad, 20_000)))
 	}
-	return max(al.mad, 20_000)*2 + off/8
+	return bits.Len64(uint64(max(al.mad, 20_000)*2 + off/8))
 }
+
+// before tells whether an alignment is better than another: cheaper, else of more pairs.
+func (al *alignment) before(o *alignment, oneClock bool) bool {
+	c, k := al.cost(oneClock), o.cost(oneClock)
+	return c < k || c == k && len(al.pairs) > len(o.pairs)
+}
+
+// driftMost is the largest drift between two hosts' clocks that is believed.
+const driftMost = 500e-6
 
 // alignTexts pairs two lanes. same: they are equal, word by word, and were paired so.
 func (m *meeting) alignTexts(a, b text, oneClock bool) (pairs []pairing, same bool) {
@@ -413,7 +440,7 @@ func (m *meeting) alignTexts(a, b text, oneClock bool) (pairs []pairing, same bo
 	}
 	best := -1
 	for i := range all {
-		if 2*len(all[i].pairs) >= most && len(all[i].pairs) > 0 && (best < 0 || all[i].cost(oneClock) < all[best].cost(oneClock)) {
+		if 2*len(all[i].pairs) >= most && len(all[i].pairs) > 0 && (best < 0 || all[i].before(&all[best], oneClock)) {
 			best = i
 		}
 	}
