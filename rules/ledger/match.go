@@ -359,7 +359,7 @@ type pairing struct{ a, b int32 }
 type alignment struct {
 	pairs  []pairing
 	offset int64 // median of the ends' differences
-	mad    int64 // median deviation from it
+	dev    int64 // what four fifths of them deviate from it at most
 }
 
 func (m *meeting) judge(a, b text, pairs []pairing) alignment {
@@ -393,24 +393,32 @@ func (m *meeting) judge(a, b text, pairs []pairing) alignment {
 	for i := range d {
 		d[i] = max(d[i]-al.offset, al.offset-d[i])
 	}
-	al.mad = median(d)
+	slices.Sort(d)
+	al.dev = d[(n-1)*4/5] // not the median: half of the pairs may be wrong by a step
 	return al
 }
 
-// cost orders alignments of the same two lanes, by powers of two. On one clock the ends of what is one fall together; on two they lie apart, but
-// equally far. Repeating steps fit at every shift: of those that fit alike the clocks that differ least are meant.
+// cost is how far apart the ends of an alignment's pairs are, by powers of four. On one clock the ends of what is one fall together; on two they
+// lie apart, but equally far.
 func (al *alignment) cost(oneClock bool) int {
-	off := max(al.offset, -al.offset)
+	ns := al.dev
 	if oneClock {
-		return bits.Len64(uint64(max(off+al.mad, 20_000)))
+		ns += max(al.offset, -al.offset)
 	}
-	return bits.Len64(uint64(max(al.mad, 20_000)*2 + off/8))
+	return bits.Len64(uint64(max(ns, 20_000))) / 2
 }
 
-// before tells whether an alignment is better than another: cheaper, else of more pairs.
+// before tells whether an alignment is better than another. Repeating steps may fit at every shift: of those that fit alike the clocks that
+// differ least are meant, else the one of more pairs.
 func (al *alignment) before(o *alignment, oneClock bool) bool {
-	c, k := al.cost(oneClock), o.cost(oneClock)
-	return c < k || c == k && len(al.pairs) > len(o.pairs)
+	const near = 1_000_000
+	if c, k := al.cost(oneClock), o.cost(oneClock); c != k {
+		return c < k
+	}
+	if x, y := max(al.offset, -al.offset), max(o.offset, -o.offset); max(x-y, y-x) > near {
+		return x < y
+	}
+	return len(al.pairs) > len(o.pairs)
 }
 
 // driftMost is the largest drift between two hosts' clocks that is believed.
@@ -421,7 +429,7 @@ func (m *meeting) alignTexts(a, b text, oneClock bool) (pairs []pairing, same bo
 	equal := slices.Equal(a.words, b.words)
 	if equal {
 		al := m.judge(a, b, straight(0, 0, len(a.words)))
-		if off := max(al.offset, -al.offset); al.mad <= clockMax && (!oneClock || off <= clockMax) {
+		if off := max(al.offset, -al.offset); al.dev <= clockMax && (!oneClock || off <= clockMax) {
 			return al.pairs, true
 		}
 	}
