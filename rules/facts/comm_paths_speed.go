@@ -3,6 +3,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -22,6 +23,8 @@ var (
 		Doc: "As gpu.comm_busbw_of_expected_frac, of the collectives that cross hosts, held against the adapters that NCCL's log names."}
 	commBetweenJudged = &Decl{ID: "gpu.comm_between_judged_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
 		Doc: "As gpu.comm_judged_frac, of the collectives that cross hosts."}
+	runBetweenJudged = &Decl{ID: "run.comm_between_judged_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
+		Doc: "Mean of gpu.comm_between_judged_frac over the GPUs of the traces."}
 	commWorst = &Decl{ID: "gpu.comm_slowest_of_expected_frac", Unit: unit.Frac, Per: GPU, Max: 3, Capture: "C8",
 		Doc: "Bus bandwidth out of the expected one for the class of collectives that is farthest below it: one group, one primitive, sizes within a factor of four."}
 	commWorstText = &Decl{ID: "gpu.comm_slowest", Unit: unit.Text, Per: GPU, Capture: "C8",
@@ -37,12 +40,35 @@ const minPairs = 3 // pairs of one kind from which one is called slow
 // CommSpeed: how fast is each class of collectives for its sizes, inside a host and across hosts, and is one pair slower than the others?
 // Transfer time only, sizes in powers of four. Missing: sizes or the division are not known, the part is in no table, no log names the
 // adapters, or fewer than five collectives of a class or three pairs of a kind.
-var CommSpeed = &Deriver{Name: "comm-speed", Gives: []*Decl{commInside, commInsideJudged, commBetween, commBetweenJudged, commWorst, commWorstText, runSlowPair, runSlowPairFrac},
+var CommSpeed = &Deriver{Name: "comm-speed", Gives: []*Decl{commInside, commInsideJudged, commBetween, commBetweenJudged, commWorst, commWorstText, runBetweenJudged, runSlowPair, runSlowPairFrac},
 	Run: func(p *Pass) {
 		hosts := newHostMap(p.Job)
 		p.eachGPU(func(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced) { p.speedOf(sub, c, g, r, hosts) })
+		p.betweenJudged()
 		p.slowPair(hosts)
 	}}
+
+func (p *Pass) betweenJudged() {
+	sum, n, conf, why := 0.0, 0.0, timeline.Measured, noTrace
+	p.eachGPU(func(sub int, c *Card, g *timeline.GPULedger, _ *timeline.Reduced) {
+		if g == nil || g.Window.Empty() {
+			return
+		}
+		v, need := p.Facts.Get(sub, commBetweenJudged.ID)
+		if need != nil {
+			why, n = need.Why, math.NaN()
+			return
+		}
+		sum += v.Num
+		n++
+		conf = min(conf, v.Conf)
+	})
+	if n > 0 {
+		p.Set(runBetweenJudged, 0, Value{Num: sum / n, Cover: 1, Conf: conf})
+	} else {
+		p.Miss(runBetweenJudged, 0, why)
+	}
+}
 
 // sizeClass is collectives of one group and primitive, sizes from 4^n up to 4^(n+1).
 type sizeClass struct {

@@ -202,6 +202,7 @@ func TestSpeedAcrossHosts(t *testing.T) {
 	want(t, s, "gpu0", "gpu.comm_busbw_of_expected_frac", healthy/20e-3)
 	want(t, s, "gpu0", "gpu.comm_slowest_of_expected_frac", healthy/20e-3)
 	want(t, s, "gpu0", "gpu.comm_between_judged_frac", 0.4)
+	want(t, s, "run", "run.comm_between_judged_frac", 0.4)
 	want(t, s, "gpu0", "gpu.comm_inside_judged_frac", 0)
 	want(t, s, "gpu0", "gpu.comm_inside_of_expected_frac", missing)
 	if v, _ := s.Get(subject(t, s, "gpu0"), "gpu.comm_slowest"); v.Text != "all-reduce of 1 GiB in group 0: 101 GB/s of 142 GB/s expected" {
