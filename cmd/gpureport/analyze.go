@@ -236,9 +236,9 @@ func titleOf(paths []string) string {
 	return strings.Join(names, ", ")
 }
 
-// loadRules reads the shipped tables and checklist and the site's rules.
+// loadRules reads the shipped tables and checklist with the site's laid over them. The error holds those of rules and of tables.
 func loadRules(site []string) (*ledger.Tables, *engine.Rules, error) {
-	tables, err := ledger.LoadTables(rules.FS)
+	over, err := ledger.ReadSiteTables(site)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -246,8 +246,9 @@ func loadRules(site []string) (*ledger.Tables, *engine.Rules, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	tables, tablesErr := ledger.LoadTables(rules.FS, over...)
 	rs, err := engine.Load(rules.FS, src, facts.Decls())
-	if err != nil {
+	if err := errors.Join(err, tablesErr); err != nil {
 		return nil, nil, err
 	}
 	return tables, rs, nil

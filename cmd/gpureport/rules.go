@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpureport/rules"
 	"gpureport/rules/engine"
 	"gpureport/rules/facts"
+	"gpureport/rules/ledger"
 )
 
 func newRules() *cobra.Command {
@@ -16,11 +16,8 @@ func newRules() *cobra.Command {
 	var site []string
 	cmd.PersistentFlags().StringArrayVar(&site, "rules", nil, "site rule file or folder, laid over the shipped checklist (repeatable)")
 	load := func(extra ...string) (*engine.Rules, error) {
-		src, err := engine.ReadSite(append(append([]string{}, site...), extra...))
-		if err != nil {
-			return nil, err
-		}
-		return engine.Load(rules.FS, src, facts.Decls())
+		_, rs, err := loadRules(append(append([]string{}, site...), extra...))
+		return rs, err
 	}
 	cmd.AddCommand(&cobra.Command{Use: "list", Short: "every rule, in checklist order", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		rs, err := load()
@@ -60,7 +57,21 @@ func newRules() *cobra.Command {
 				n++
 			}
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%d %s, no errors\n", n, map[bool]string{true: "rule", false: "rules"}[n == 1])
+		tables, err := ledger.ReadSiteTables(args)
+		if err != nil {
+			return err
+		}
+		count := func(n int, of string) string {
+			if n != 1 {
+				of += "s"
+			}
+			return fmt.Sprintf("%d %s", n, of)
+		}
+		what := count(n, "rule")
+		if len(tables) > 0 {
+			what += ", " + count(len(tables), "table")
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s, no errors\n", what)
 		return nil
 	}})
 	cmd.AddCommand(&cobra.Command{Use: "test [PATH...]", Short: "run the cases of rule files; without a path, of the shipped checklist", RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,6 +15,7 @@ import (
 
 	"gpureport/ingest/unit"
 	"gpureport/rules/facts"
+	"gpureport/rules/ledger"
 )
 
 // Source is a site's rule file.
@@ -30,7 +31,7 @@ const (
 	gatesFile = "gates.yaml"
 )
 
-// ReadSite reads the rule files of paths: files as named, folders walked. A folder's tables/ is left to those who read tables.
+// ReadSite reads the rule files of paths: files as named, folders walked. What lies in a folder named tables is left to ledger.ReadSiteTables.
 func ReadSite(paths []string) ([]Source, error) {
 	var out []Source
 	for _, p := range paths {
@@ -40,7 +41,7 @@ func ReadSite(paths []string) ([]Source, error) {
 				return err
 			case e.IsDir() && f != p && (e.Name() == "tables" || strings.HasPrefix(e.Name(), ".")):
 				return fs.SkipDir
-			case e.IsDir(), f != p && path.Ext(f) != ".yaml" && path.Ext(f) != ".yml":
+			case e.IsDir(), ledger.IsTable(f), f != p && path.Ext(f) != ".yaml" && path.Ext(f) != ".yml":
 				return nil
 			}
 			if info, err := e.Info(); err == nil && info.Size() > maxFile {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"reflect"
 	"regexp"
 	"sort"
@@ -44,6 +43,8 @@ type Tables struct {
 	step      []string
 	stepWords []stepWord
 	optim     []string
+	backward  []string // operators and ranges of backward
+	unused    []string // DDP's search for parameters without a gradient
 	calls     callLists
 	waits     waitLists
 	unlike    []string
@@ -406,6 +407,7 @@ func parseClass(s string) (Class, bool) {
 // loader collects every error of every file.
 type loader struct {
 	fsys fs.FS
+	site []SiteTable
 	errs []loadErr
 }
 
@@ -428,25 +430,24 @@ func (l *loader) read(name string, v any) {
 		l.fail(name, 1, "cannot be read: %v: the tables folder must hold it", err)
 		return
 	}
-	dec := yaml.NewDecoder(strings.NewReader(string(b)))
-	dec.KnownFields(true)
-	err = dec.Decode(v)
-	if err == nil {
+	if l.layered(name, b, v) {
 		return
 	}
-	var te *yaml.TypeError
-	msgs := []string{err.Error()}
-	if errors.As(err, &te) {
-		msgs = te.Errors
+	dec := yaml.NewDecoder(strings.NewReader(string(b)))
+	dec.KnownFields(true)
+	if err := dec.Decode(v); err != nil {
+		l.yamlErr(name, err)
 	}
-	for _, m := range msgs {
-		line := 1
-		if s := yamlLine.FindStringSubmatch(m); s != nil {
-			line, _ = strconv.Atoi(s[1])
-			m = s[2]
-		}
-		l.fail(name, line, "%s", m)
+}
+
+// yamlFault reports one message of the YAML library, which begins with its line.
+func (l *loader) yamlFault(name, m string) {
+	line := 1
+	if s := yamlLine.FindStringSubmatch(m); s != nil {
+		line, _ = strconv.Atoi(s[1])
+		m = s[2]
 	}
+	l.fail(name, line, "%s", m)
 }
 
 // at remembers where a list item stands: yaml nodes are decoded beside the values.
@@ -523,15 +524,16 @@ func lower(in []string) []string {
 }
 
 // LoadTables reads kernels, collectives, annotations, calls, waits, gpus, links, reasons and xids (.yaml) from fsys or its folder tables. The
-// error holds every fault of every file, one a line, as tables/file:line: what.
-func LoadTables(fsys fs.FS) (*Tables, error) {
+// error holds every fault of every file, one a line, as tables/file:line: what. A site's files are laid over those of their names.
+func LoadTables(fsys fs.FS, site ...SiteTable) (*Tables, error) {
 	if info, err := fs.Stat(fsys, "tables"); err == nil && info.IsDir() {
 		if sub, err := fs.Sub(fsys, "tables"); err == nil {
 			fsys = sub
 		}
 	}
-	l := &loader{fsys: fsys}
+	l := &loader{fsys: fsys, site: site}
 	t := &Tables{}
+	l.strange()
 	l.kernels(t)
 	l.collectives(t)
 	l.annotations(t)
@@ -553,7 +555,7 @@ func LoadTables(fsys fs.FS) (*Tables, error) {
 	})
 	var errs []error
 	for _, e := range l.errs {
-		errs = append(errs, fmt.Errorf("%s:%d: %s", path.Join("tables", e.file), e.line, e.msg))
+		errs = append(errs, fmt.Errorf("%s: %s", l.placeOf(e.file, e.line), e.msg))
 	}
 	return nil, errors.Join(errs...)
 }
@@ -658,6 +660,8 @@ func (l *loader) annotations(t *Tables) {
 		Step      []string `yaml:"step"`
 		StepWords []string `yaml:"step_words"`
 		Optimizer []string `yaml:"optimizer"`
+		Backward  []string `yaml:"backward"`
+		Unused    []string `yaml:"unused_search"`
 	}
 	l.read(file, &raw)
 	for i, list := range [][]string{raw.Checkpoint, raw.Validation, raw.Logging} {
@@ -668,6 +672,7 @@ func (l *loader) annotations(t *Tables) {
 	t.annoNot = lower(raw.Not)
 	t.loadAnno, t.loadFrm = lower(raw.Loader.Annotations), lower(raw.Loader.Frames)
 	t.inStep = lower(raw.Inside)
+	t.backward, t.unused = lower(raw.Backward), lower(raw.Unused)
 	t.multi, t.single = lower(raw.Loader.Multi), lower(raw.Loader.Single)
 	t.marks, t.step, t.optim = lower(raw.Marks), lower(raw.Step), lower(raw.Optimizer)
 	for _, w := range raw.StepWords {
@@ -774,7 +779,7 @@ func (l *loader) gpus(t *Tables) {
 		}
 		for _, n := range v.Names {
 			if at, dup := seen[strings.ToLower(n)]; dup {
-				l.fail(file, r.Line, "name %q also in line %d", n, at)
+				l.fail(file, r.Line, "name %q also in %s", n, l.placeOf(file, at))
 			}
 			seen[strings.ToLower(n)] = r.Line
 		}
