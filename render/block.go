@@ -65,6 +65,7 @@ type Cell struct {
 	Owner    string  // swatch before the text; "" none
 	Bar      float64 // share for a bar in the cell; 0 none
 	BarOwner string
+	Segs     []Seg  // a stacked bar in the cell, on the column's scale
 	Link     string // #anchor, "" none
 	Title    string // full text on hover and for assistive tools, "" none
 	Weak     bool   // ink3
@@ -310,6 +311,98 @@ type MatrixCell struct {
 	Level int
 }
 
+// HeatMap is how late each rank was: a row a rank and a column a step, or a tile a rank. Grey alone: hues belong to owners.
+type HeatMap struct {
+	ID, Title, Lead string
+	Alt             string   // the sentence for a screen reader
+	Tiles           bool     // cells keep their size
+	Columns         int      // cells of a row
+	Ticks           []Tick   // below the rows; above tiles
+	Heads           []string // of Row.Cells
+	Rows            []HeatRow
+	Marks           []Mark   // of tiles: columns in a frame, named below
+	Legend          []string // class by class, from blank to latest
+	Unknown         bool     // some cell is not known
+	Foot            string
+	Table           *Table
+}
+
+// HeatRow is one line. Level: 0 blank, 1 to 5 later, -1 not known, -2 no cell.
+type HeatRow struct {
+	Name   string
+	Head   string // above the row: the host and its clock; "" none
+	Bold   bool
+	Levels []int
+	Cells  []Cell
+}
+
+// Tick is a word at a column.
+type Tick struct {
+	At   int
+	Text string
+}
+
+// Mark is a frame around cells and a word about them.
+type Mark struct {
+	Column, Row, Rows int
+	Text              string
+	Bold              bool
+}
+
+// WaitCharts are who waited for whom in single steps, each on its own axis.
+type WaitCharts struct {
+	ID, Title, Lead string
+	Legend          []string // owners that occur
+	Charts          []WaitChart
+}
+
+// WaitChart is one step: lanes of ranks, starts and widths as shares of the axis.
+type WaitChart struct {
+	Title string
+	Said  string // who waited for whom, in a sentence
+	Lanes []WaitLane
+	Ticks []string // evenly from the left edge to the right
+	Foot  string
+}
+
+// WaitLane is one rank.
+type WaitLane struct {
+	Name string
+	Bold bool
+	Alt  string
+	Segs []WaitSeg
+}
+
+// WaitSeg is a stretch of a lane.
+type WaitSeg struct {
+	At, Frac   float64
+	Owner, Tip string
+}
+
+// Dots is a speed by size: a dot a measurement and the expected speed as a line.
+type Dots struct {
+	ID, Title, Alt string
+	Unit           string
+	Dots           []Dot
+	Line           []Dot // the expected speed, by At
+	XTicks, YTicks []DotTick
+	Legend         []string // of a dot, a hollow dot and the line; "" does not occur
+	Foot           string
+}
+
+// Dot is placed in shares of the chart, from its lower left.
+type Dot struct {
+	At, Value float64
+	Hollow    bool // across hosts
+	Tip       string
+}
+
+// DotTick is a word at a share of an axis.
+type DotTick struct {
+	At   float64
+	Text string
+}
+
 // Prose is a paragraph.
 type Prose struct{ Text string }
 
@@ -325,6 +418,9 @@ func (Checklist) block()   {}
 func (Commands) block()    {}
 func (Lanes) block()       {}
 func (Matrix) block()      {}
+func (HeatMap) block()     {}
+func (WaitCharts) block()  {}
+func (Dots) block()        {}
 func (Prose) block()       {}
 func (NoteBlock) block()   {}
 

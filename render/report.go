@@ -40,6 +40,10 @@ type Report struct {
 	Events      []MachineEvent `json:"events"`
 	Summaries   []Summary      `json:"summaries"`    // sums of a profiler where no trace gives a ledger
 	EventsLeft  int64          `json:"events_left"`  // events beyond those listed
+	Hosts       []RankHost     `json:"hosts"`        // one a clock of the ranks' traces, the reference first; empty where none tells its host
+	Groups      []RankGroup    `json:"groups"`       // communicators
+	Lateness    Lateness       `json:"lateness"`     // no steps where no collective is shared by all ranks
+	Chains      []WaitChain    `json:"chains"`       // of the steps in which most was waited, at most six
 	SumErrorNS  int64          `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
 }
 

@@ -7,6 +7,7 @@ var sectionFuncs = []func(*Report) (Section, bool){
 	timeLineSection,
 	ledgerSection,
 	checklistSection,
+	ranksSection,
 	kernelsSection,
 	collectivesSection,
 	summarySection,

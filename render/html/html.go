@@ -116,6 +116,8 @@ type blockView struct {
 	HasSlow  bool
 	FirstDip string
 	Filters  []filter
+	Heat     *heatData
+	Line     string // path of the expected speed
 }
 
 type keyItem struct{ Owner, Name string }
@@ -342,6 +344,12 @@ func (d *drawer) block(b render.Block) (blockView, error) {
 		}
 	case render.Matrix:
 		v.Kind = "matrix"
+	case render.HeatMap:
+		v.Kind, v.Heat = "heat", heatView(b)
+	case render.WaitCharts:
+		v.Kind, v.Key = "waits", d.key(b.Legend)
+	case render.Dots:
+		v.Kind, v.Line = "dots", dotLine(b.Line)
 	case render.NoteBlock:
 		v.Kind = "note"
 	case render.Prose:
