@@ -120,7 +120,26 @@ type GPULedger struct {
 	Copies       []CopyRow
 	Late         int64 // device ops that began before their launch call (clock)
 	Uncorrelated int64
-	Idle         Interval // longest idle gap
+	Idle         Interval   // longest idle gap
+	Phases       []PhaseRun // of the stream that computes most, over the whole recording; empty where backward was not seen
+}
+
+// Phase is the part of a training step that launched a device op.
+type Phase uint8
+
+// Phases of a step. After is what lies between the last gradient and the optimizer.
+const (
+	NoPhase Phase = iota
+	Forward
+	Backward
+	After
+	Optimizer
+)
+
+// PhaseRun is kernels in a row that one phase launched: [Start, End), on the device.
+type PhaseRun struct {
+	Phase      Phase
+	Start, End Time
 }
 
 // SubNS is time of one sub-owner.
@@ -202,6 +221,16 @@ type RankTables struct {
 	MemoryEvents              bool // allocations of device memory were recorded
 	MemoryAllocs, MemoryFrees int64
 	MemoryAllocBytes          int64 // after the first analysed step
+
+	UnusedNS   int64    // ns of the window in which DDP looked for unused parameters, union
+	UnusedRows []uint32 // the first few
+
+	// Tokens of each analysed step (same index as Steps.Index), as input shapes tell; nil unknown. Equal TokensOf compare.
+	StepTokens []int64
+	TokensOf   string // what they are counted by
+	// Tokens of padded batches that attention was given without the padding: what it was given, and with it; both 0: not seen.
+	TokensReal, TokensPadded int64
+	PaddingRows              []uint32
 }
 
 // CallRow is one host name's total.
@@ -258,6 +287,11 @@ type Collective struct {
 	Stream             int64
 	OnCompute          bool // runs on the stream that has most compute
 	Row                uint32
+	Phase              Phase // that launched it; NoPhase unknown
+
+	// How an all-to-all shares out what its rank sends.
+	Splits             int32 // members that the sizes are known of; 0 unknown
+	SplitMax, SplitSum int64 // elements: the largest and all; equal parts where none are stated
 
 	// Filled by the meeting.
 	Split                            Confidence // NoConfidence: undivided; Inferred: from one rank; Measured: all ranks were there

@@ -34,6 +34,10 @@ func (r *Reduced) Shift(by Time) {
 		for k := range g.Segments {
 			g.Segments[k].Start += by
 		}
+		for k := range g.Phases {
+			g.Phases[k].Start += by
+			g.Phases[k].End += by
+		}
 	}
 }
 

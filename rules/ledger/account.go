@@ -358,6 +358,8 @@ func (r *reducer) collectives(d *device, g *timeline.GPULedger, gpu int) {
 			main = i
 		}
 	}
+	g.Phases = r.phases(d, main)
+	var launches []phaseLaunch
 	var hide []timeline.Interval
 	made := false
 	step, lo := 0, 0
@@ -370,8 +372,12 @@ func (r *reducer) collectives(d *device, g *timeline.GPULedger, gpu int) {
 		}
 		if !made {
 			hide, made = r.union(d, func(l layer) bool { return l == layerCompute }), true
+			launches = r.launchesOf(d, main)
 		}
 		c := r.collective(op)
+		if len(g.Phases) > 0 {
+			c.Phase = r.phaseOfComm(op, launches)
+		}
 		c.GPU, c.Stream, c.OnCompute = gpu, d.streams[op.stream], int(op.stream) == main && compute[main] > 0
 		c.Step = -1
 		for step < len(g.Steps) && g.Steps[step].Start+timeline.Time(g.Steps[step].Dur) <= sp.Start[op.span] {
@@ -518,6 +524,9 @@ func (r *reducer) collective(op *devOp) timeline.Collective {
 		case a.Src >= 0:
 			c.Peer, c.Dir = int(a.Src), -1
 		}
+	}
+	if c.Primitive == "all-to-all" {
+		splits(&c, tl.Names.Get(a.InSplits), a.InElems)
 	}
 	n := a.InElems
 	switch r.t.payload[c.Primitive] {

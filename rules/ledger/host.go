@@ -17,6 +17,7 @@ type hostThread struct {
 	launches []int32    // calls for a kernel, in order
 	syncs    []syncCall // by End
 	nlaunch  int64      // launch calls that device ops name
+	backward bool       // operators of backward ran on it
 
 	// The clock; see at.
 	next   int
@@ -169,6 +170,7 @@ const (
 	recValidation
 	recLogging
 	recCast // inside aten::to and its kin
+	recBackward
 )
 
 // links joins correlation numbers with launch calls: dense where the numbers are, sorted where they are scattered.
@@ -398,6 +400,10 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 			if info.flags&flagCastAlways != 0 {
 				cur.flags |= recCast
 			}
+		}
+		if info.flags&flagBackward != 0 && (kind == timeline.KindOp || kind == timeline.KindAnnotation) {
+			cur.flags |= recBackward
+			h.backward = h.backward || kind == timeline.KindOp
 		}
 		for comm < len(sp.Comms) && sp.Comms[comm].Span < s {
 			comm++

@@ -218,6 +218,8 @@ const (
 	flagInStep                        // a Python frame that no step lies in
 	flagPin                           // pins batches
 	flagStepName                      // as an annotation: what a training loop calls a step
+	flagBackward                      // backward of an operator or of the model
+	flagUnused                        // DDP looks for parameters without a gradient
 )
 
 type hostInfo struct {
@@ -332,6 +334,8 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagParams, name == "record_param_comms")
 	set(flagStepName, t.namesStep(name))
 	set(flagPin, containsAny(low, t.waits.PinThreads))
+	set(flagBackward, containsAny(low, t.backward) && !strings.Contains(low, "forward")) // one range around both says nothing
+	set(flagUnused, containsAny(low, t.unused))
 	h.word = t.annoWord(name)
 	return h
 }

@@ -588,6 +588,8 @@ func (r *reducer) rankTables() {
 	r.optimizer()
 	r.matmuls()
 	r.perStepHost(steps)
+	r.unusedSearch(win)
+	r.tokens(win, steps)
 }
 
 type nameTotal struct {
