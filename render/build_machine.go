@@ -38,11 +38,14 @@ type MachineEvent struct {
 	Path    string `json:"path"`
 	Row     uint32 `json:"row"`
 	Count   int64  `json:"count"` // alike ones in a row
+
+	Also []string `json:"also,omitempty"` // where other logs hold the same event
 }
 
 // Limits on what is kept of the machine.
 const (
 	maxEvents = 500
+	maxAlso   = 12 // places of one event
 	maxParts  = 64 // of a matrix
 	maxStates = 4000
 )
@@ -169,13 +172,19 @@ var eventKinds = map[timeline.MarkKind]string{
 
 func (b *builder) events() {
 	m := &b.base.Marks
+	also := map[int][]string{} // rows of other logs that hold the same event
+	for i := range m.At {
+		if lead := b.base.Lead(i); lead != i {
+			also[lead] = append(also[lead], fmt.Sprintf("%s:%d", b.base.Sources[b.base.Tracks[m.Track[i]].Source].Path, m.Row[i]))
+		}
+	}
 	for i := range m.At {
 		kind, ok := eventKinds[m.Kind[i]]
-		if !ok {
+		if !ok || b.base.Lead(i) != i {
 			continue
 		}
 		src := &b.base.Sources[b.base.Tracks[m.Track[i]].Source]
-		e := MachineEvent{Subject: b.subjectOf(m.Track[i]), Kind: kind, Code: m.Code[i], Text: clean(b.base.Names.Get(m.Name[i])), Path: src.Path, Row: m.Row[i], Count: 1}
+		e := MachineEvent{Subject: b.subjectOf(m.Track[i]), Kind: kind, Code: m.Code[i], Text: clean(b.base.Names.Get(m.Name[i])), Path: src.Path, Row: m.Row[i], Count: 1, Also: also[i]}
 		if m.Kind[i] == timeline.MarkXid && b.in.In.Tables != nil {
 			if x := b.in.In.Tables.Xid(m.Code[i]); x.Kind != ledger.XidUnlisted {
 				e.Text = x.Means + ": " + x.Act
@@ -188,6 +197,7 @@ func (b *builder) events() {
 		if n := len(b.r.Events); n > 0 {
 			if last := &b.r.Events[n-1]; last.Subject == e.Subject && last.Kind == e.Kind && last.Code == e.Code && last.Text == e.Text && last.Path == e.Path {
 				last.Count++
+				last.Also = append(last.Also, e.Also[:min(len(e.Also), max(0, maxAlso-len(last.Also)))]...)
 				continue
 			}
 		}
@@ -242,12 +252,22 @@ func eventsTable(r *Report) (Table, bool) {
 			}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{at, {Text: eventWord(e), Strong: e.Kind == "xid" || e.Kind == "sxid" || e.Kind == "gpu-lost"}, {Text: subjectWord(r, e.Subject)}, {Text: e.Text},
-			{Text: Count(e.Count)}, {Text: fmt.Sprintf("%s:%d", Middle(e.Path, 40), e.Row), Code: true, Title: e.Path}}})
+			{Text: Count(e.Count)}, whereCell(e)}})
 	}
 	if r.EventsLeft > 0 {
 		t.Foot = fmt.Sprintf("%s more are in the files.", Count(r.EventsLeft))
 	}
 	return t, true
+}
+
+// whereCell is the row of an event, and of how many other logs' rows hold it too.
+func whereCell(e *MachineEvent) Cell {
+	c := Cell{Text: fmt.Sprintf("%s:%d", Middle(e.Path, 40), e.Row), Code: true, Title: e.Path}
+	if n := len(e.Also); n > 0 {
+		c.Text += fmt.Sprintf(" (+%d)", n)
+		c.Title += ", also " + strings.Join(e.Also, ", ")
+	}
+	return c
 }
 
 func subjectWord(r *Report, s string) string {

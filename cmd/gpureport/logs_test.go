@@ -60,3 +60,31 @@ func TestRemappedRowsQueryIsJudged(t *testing.T) {
 		}
 	}
 }
+
+// dmesg -T and the journal of one host hold the same Xid: it is one event, and both rows are shown.
+func TestOneXidInTwoLogsCountsOnce(t *testing.T) {
+	const xid = "NVRM: Xid (PCI:0000:3b:00): 31, pid=51877, name=python, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f1d_5a000000."
+	rep, _ := analyzed(t, "--title", "run", beside(t, "xid-31", nil, map[string]string{
+		"dmesg-T.txt": "[Tue May 12 05:40:00 2026] usb 1-1: new device\n[Tue May 12 06:00:19 2026] " + xid + "\n[Tue May 12 06:20:00 2026] usb 1-2: new device\n",
+	}))
+	alone, _ := analyzed(t, "--title", "run", inputFolder(t, "xid-31"))
+	if len(rep.GPUs) != len(alone.GPUs) {
+		t.Errorf("%d GPUs, without the second log %d", len(rep.GPUs), len(alone.GPUs))
+	}
+	var events []render.MachineEvent
+	for _, e := range rep.Events {
+		if e.Kind == "xid" {
+			events = append(events, e)
+		}
+	}
+	if len(events) != 1 || events[0].Count != 1 || events[0].Path != "dmesg.txt" || len(events[0].Also) != 1 || events[0].Also[0] != "dmesg-T.txt:2" {
+		t.Errorf("%+v", events)
+	}
+	c, one := checkOf(t, rep, "hw.xid-application", ""), checkOf(t, alone, "hw.xid-application", "")
+	if c.Says != one.Says || c.Outcome != one.Outcome {
+		t.Errorf("%s: %s\nwithout the second log %s: %s", c.Outcome, c.Says, one.Outcome, one.Says)
+	}
+	if c.NRefs != one.NRefs+1 && c.NRefs > 0 {
+		t.Errorf("refs %v, without the second log %v", c.Refs, one.Refs)
+	}
+}

@@ -183,11 +183,7 @@ var GPULost = &Deriver{Name: "gpu-lost", Gives: []*Decl{gpuLost}, Run: func(p *P
 			if p.Base.Marks.Kind[i] != timeline.MarkGPULost {
 				continue
 			}
-			v.Num++
-			v.NRefs++
-			if len(v.Refs) < maxRefs {
-				v.Refs = append(v.Refs, p.markRef(i))
-			}
+			p.countMark(&v, i)
 		}
 		if !known {
 			why := "no sampled log of this GPU was given"

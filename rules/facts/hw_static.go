@@ -113,6 +113,17 @@ func (p *Pass) inWindow(i int) bool {
 	return p.Base.Clocks[src.Clock].How != timeline.Unplaced && at >= p.Window.Start && at <= p.Window.End
 }
 
+// countMark counts the event of mark i once, whatever the number of logs that hold it, and refers to each of them.
+func (p *Pass) countMark(v *Value, i int) {
+	if p.Base.Lead(i) == i {
+		v.Num++
+	}
+	v.NRefs++
+	if len(v.Refs) < maxRefs {
+		v.Refs = append(v.Refs, p.markRef(i))
+	}
+}
+
 func (p *Pass) xidsOf(sub int, c *Card, cover float64, why string) {
 	type seen struct {
 		x     ledger.Xid
@@ -121,28 +132,24 @@ func (p *Pass) xidsOf(sub int, c *Card, cover float64, why string) {
 	}
 	var list []seen
 	var hard, app, link Value
-	add := func(v *Value, i int) {
-		v.Num++
-		v.NRefs++
-		if len(v.Refs) < maxRefs {
-			v.Refs = append(v.Refs, p.markRef(i))
-		}
-	}
 	m := &p.Base.Marks
 	for i := range m.At {
 		tr := p.Base.Tracks[m.Track[i]]
-		if m.Kind[i] != timeline.MarkXid || tr.Device < 0 || !has(c.Devices, tr.Device) || !p.inWindow(i) {
+		if m.Kind[i] != timeline.MarkXid || tr.Device < 0 || !has(c.Devices, tr.Device) || !p.inWindow(p.Base.Lead(i)) {
 			continue
 		}
 		x := p.Tables.Xid(m.Code[i])
 		switch {
 		case x.Hardware():
-			add(&hard, i)
+			p.countMark(&hard, i)
 			if x.Kind == "nvlink" {
-				add(&link, i)
+				p.countMark(&link, i)
 			}
 		case x.Kind == "app":
-			add(&app, i)
+			p.countMark(&app, i)
+		}
+		if p.Base.Lead(i) != i { // another log of the same event: a row more to show
+			continue
 		}
 		k := sort.Search(len(list), func(k int) bool { return list[k].x.Code >= x.Code })
 		if k == len(list) || list[k].x.Code != x.Code {
@@ -194,12 +201,8 @@ func (p *Pass) sxids() {
 	cover, why := p.watched(timeline.MarkSXid)
 	v := Value{Cover: max(cover, 1e-9), Conf: timeline.Measured}
 	for i := range p.Base.Marks.At {
-		if p.Base.Marks.Kind[i] == timeline.MarkSXid && p.inWindow(i) {
-			v.Num++
-			v.NRefs++
-			if len(v.Refs) < maxRefs {
-				v.Refs = append(v.Refs, p.markRef(i))
-			}
+		if p.Base.Marks.Kind[i] == timeline.MarkSXid && p.inWindow(p.Base.Lead(i)) {
+			p.countMark(&v, i)
 		}
 	}
 	if v.Num == 0 && why != "" {

@@ -357,7 +357,7 @@ func (l *cardLook) errors() {
 	var codes []string
 	for i := range m.At {
 		tr := &l.p.Base.Tracks[m.Track[i]]
-		if m.Kind[i] != timeline.MarkXid && m.Kind[i] != timeline.MarkGPULost || tr.Device < 0 || !has(l.c.Devices, tr.Device) || !l.p.inWindow(i) {
+		if m.Kind[i] != timeline.MarkXid && m.Kind[i] != timeline.MarkGPULost || tr.Device < 0 || !has(l.c.Devices, tr.Device) || !l.p.inWindow(l.p.Base.Lead(i)) {
 			continue
 		}
 		word := "it was lost"
