@@ -67,6 +67,7 @@ func Match(base *timeline.Timeline, traces []*timeline.Reduced, asides ...Aside)
 	m.group()
 	m.twins()
 	m.match()
+	m.oneEvent()
 	out := m.result()
 	for _, n := range out.Notes {
 		base.Problems = append(base.Problems, timeline.Problem{Code: "ingest/gpu-match", Severity: timeline.Info, Message: n, Count: 1})
@@ -380,7 +381,9 @@ func (m *matcher) clash(id timeline.DeviceID, c *logCard) bool {
 			return true
 		}
 		a, b := &m.base.Sources[od.Source], &m.base.Sources[d.Source]
-		if a.Format == b.Format && m.sameTime(o, id) {
+		// Of one host's kernel there are often several logs, dmesg and journal; they list no GPUs.
+		oneKernel := (m.knows[o]|m.knows[id])&inventory == 0 && m.hosts[od.Source]+m.hosts[d.Source] != ""
+		if a.Format == b.Format && m.sameTime(o, id) && !oneKernel {
 			return true
 		}
 		ca, cb := m.curves[o], m.curves[id]

@@ -216,3 +216,36 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// dmesg, journal and syslog of one report hold the same Xids: each is one event, and all its rows are kept.
+func TestOneXidInThreeSectionsIsOne(t *testing.T) {
+	xid := func(code string) string {
+		return "NVRM: Xid (PCI:0000:3b:00): " + code + ", pid=4711, name=python, GPU error."
+	}
+	dmesg := "[   10.000000] usb 1-1: new device\n[   50.000000] " + xid("94") + "\n[   90.000000] " + xid("94") + "\n[  100.000000] usb 1-2: new device\n"
+	journal := "-- Logs begin --\n" +
+		"2026-07-14T08:10:00.000000+0000 node7 kernel: usb 1-1: new device\n2026-07-14T08:10:40.000000+0000 node7 kernel: " + xid("94") + "\n" +
+		"2026-07-14T08:11:20.000000+0000 node7 kernel: " + xid("94") + "\n2026-07-14T08:11:25.000000+0000 node7 kernel: " + xid("48") + "\n2026-07-14T08:12:00.000000+0000 node7 kernel: usb 1-2: new device\n"
+	text := strings.Replace(report, "[    5.000000] usb 1-1: new device\n[    6.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n", dmesg, 1)
+	text = strings.Replace(text, rule+"/usr/bin/numactl -H", rule+"/usr/bin/journalctl -b 0 -k --no-hostname\n\n"+journal+"\n"+rule+"/usr/bin/numactl -H", 1)
+	_, base, files := list(t, map[string]string{"nvidia-bug-report.log": text})
+	ingest.Place(base, nil, ingest.Options{})
+	m := ingest.Match(base, nil)
+	if len(m.Cards) != 1 {
+		t.Fatalf("%d cards, want one: %v", len(m.Cards), files)
+	}
+	got := map[string]int{}
+	for i := range base.Marks.At {
+		if base.Marks.Kind[i] != timeline.MarkXid {
+			continue
+		}
+		if got[fmt.Sprintf("%d in all", base.Marks.Code[i])]++; base.Lead(i) == i {
+			got[fmt.Sprintf("%d", base.Marks.Code[i])]++
+		} else if lead := base.Lead(i); base.Lead(lead) != lead || base.Marks.Code[lead] != base.Marks.Code[i] {
+			t.Errorf("mark %d repeats %d", i, lead)
+		}
+	}
+	if d := cmp.Diff(map[string]int{"94": 2, "94 in all": 4, "48": 1, "48 in all": 1}, got); d != "" {
+		t.Errorf("%s\n%v", d, files)
+	}
+}

@@ -46,6 +46,7 @@ type Timeline struct {
 	Names    Strings
 	Problems []Problem
 	Procs    []Process // one a process seen in a trace, by the order of first appearance
+	Again    []int32   // by mark: the mark of another source that shows the same event, -1 none; empty until devices are matched
 }
 
 // Source is one input file or archive member.
@@ -137,6 +138,7 @@ const (
 	TrackNIC                    // sampled readings of a network port; Name is the maker's: mlx5_0:1, eth0
 	TrackDisk                   // sampled readings of a disk; Name: nvme0n1
 	TrackProcess                // sampled readings of an OS process; Thread is its pid, Name its command without arguments
+	TrackSteps                  // the training loop's own log; Thread is the rank, -1 unknown
 )
 
 // SpanKind is the class of a span by its category in the source, never by its name.
