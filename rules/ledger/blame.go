@@ -60,6 +60,7 @@ type blamer struct {
 	root []int32              // by instance: the one at whose end all were together; -1 none
 	memo map[deepKey][]weight // of ranks that a late rank waited for
 	sums [][]gpuSums          // by rank and GPU
+	lead []*timeline.Owners   // by instance: what the late rank did since all were together, where that is not cut
 }
 
 type deepKey struct {
@@ -82,7 +83,7 @@ type waitSum struct {
 const sumEvery = 64
 
 func (m *meeting) newBlamer() *blamer {
-	b := &blamer{m: m, root: make([]int32, len(m.instances)), memo: map[deepKey][]weight{}, sums: make([][]gpuSums, len(m.job.Ranks))}
+	b := &blamer{m: m, root: make([]int32, len(m.instances)), memo: map[deepKey][]weight{}, sums: make([][]gpuSums, len(m.job.Ranks)), lead: make([]*timeline.Owners, len(m.instances))}
 	for k := range m.instances {
 		in := &m.instances[k]
 		// All were together when the instance before ended, unless this one was queued behind it on the rank that came first: then that rank
@@ -213,7 +214,14 @@ func (b *blamer) pair(k int32, i int) (mine, theirs timeline.Owners) {
 		from := max(m.common(int(x.rank), fx.at), m.common(int(y.rank), fy.at))
 		fx.at, fy.at = m.local(int(x.rank), from), m.local(int(y.rank), from)
 	}
-	return b.own(x, fx.at), b.own(y, fy.at)
+	if fx.cut || fy.cut {
+		return b.own(x, fx.at), b.own(y, fy.at)
+	}
+	if b.lead[k] == nil {
+		own := b.own(y, fy.at)
+		b.lead[k] = &own
+	}
+	return b.own(x, fx.at), *b.lead[k]
 }
 
 // late is the instance of a collective of which a late rank is known, and the place among its members; ok false: there is none.

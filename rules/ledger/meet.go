@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -400,7 +401,7 @@ func (m *meeting) divide() {
 			// Moves begin at the split points, which need not be in order.
 			moves := slices.Clone(byGPU[gi])
 			start := func(i int) timeline.Time { return r.Collectives[i].Start + timeline.Time(r.Collectives[i].PeerWaitNS) }
-			sort.SliceStable(moves, func(a, b int) bool { return start(moves[a]) < start(moves[b]) })
+			slices.SortStableFunc(moves, func(a, b int) int { return cmp.Compare(start(a), start(b)) })
 			for _, i := range moves {
 				c := &r.Collectives[i]
 				if a := max(start(i), mEnd); a < c.End {

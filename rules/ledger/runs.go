@@ -85,6 +85,7 @@ next:
 		}
 	}
 	chosen := runs[best]
+	numberRanks(chosen.reds)
 	others := slices.Delete(runs, best, best+1)
 	for i := range others {
 		o := &others[i]
@@ -128,6 +129,7 @@ func likes(a, x *timeline.Reduced) int {
 const (
 	sameActivity = 0.8 // correlation from which two captures show one GPU
 	lagReach     = 2000 * time.Millisecond
+	clocksApart  = timeline.Time(time.Second)
 	enoughSteps  = 10 // of more of them none makes a ledger richer
 )
 
@@ -264,7 +266,12 @@ func joins(r *run, x *timeline.Reduced) relation {
 	}
 	overlap := false
 	for _, m := range r.reds {
-		overlap = overlap || (m.Recorded.Start < x.Recorded.End && x.Recorded.Start < m.Recorded.End)
+		// The clocks of two hosts may differ by more than a short recording lasts.
+		slack := timeline.Time(0)
+		if p, q := hostOf(m), hostOf(x); wa > 1 && p != "" && q != "" && !sameHost(p, q) && alike(m, x) {
+			slack = clocksApart
+		}
+		overlap = overlap || (m.Recorded.Start < x.Recorded.End+slack && x.Recorded.Start < m.Recorded.End+slack)
 	}
 	if len(a.GPUs) > 0 && len(x.GPUs) > 0 {
 		if p, q := a.GPUs[0].Device.Name, x.GPUs[0].Device.Name; p != "" && q != "" && p != q && !overlap {
@@ -376,8 +383,8 @@ func newJob(chosen run, others []run) *Job {
 		want[k] = true
 	}
 	for _, r := range j.Ranks {
-		for i := range r.Collectives {
-			for _, m := range r.Collectives[i].GroupRanks {
+		for _, g := range membersOf(r) {
+			for _, m := range g {
 				want[m] = true
 			}
 		}
