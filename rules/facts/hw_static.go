@@ -328,6 +328,8 @@ var (
 	gpuReplayRate = &Decl{ID: "gpu.pcie_replays_hz", Doc: "PCIe replays a second over the time between the first and the last reading of their counter.", Unit: unit.Hertz, Per: GPU, Max: 1e9, Capture: "C3"}
 	gpuOthers     = &Decl{ID: "gpu.processes_count", Doc: "Most compute processes seen on the GPU at one time.", Unit: unit.Count, Per: GPU, Max: 1e6, Capture: "C3"}
 	gpuTenants    = &Decl{ID: "gpu.other_processes_count", Doc: "Most compute processes on the GPU at one time, beyond those that the traces drive; beyond one where there is no trace.", Unit: unit.Count, Per: GPU, Max: 1e6, Capture: "C3"}
+	gpuTenantTime = &Decl{ID: "gpu.other_processes_frac", Doc: "Share of the readings of its processes in which the GPU had other compute processes than those that the traces drive; of a single snapshot that one reading.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C3"}
+	gpuTenantSays = &Decl{ID: "gpu.other_processes_says", Doc: "In how many readings the GPU had other compute processes, or that a single snapshot is all there is.", Unit: unit.Text, Per: GPU, Capture: "C3"}
 	gpuMIG        = &Decl{ID: "gpu.mig_flag", Doc: "Whether the GPU is cut into MIG instances.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
 )
 
@@ -407,8 +409,8 @@ func growth(s *timeline.Series) (rise float64, at []int) {
 	return rise, at
 }
 
-// SharedGPU asks who else computes on the card.
-var SharedGPU = &Deriver{Name: "shared-gpu", Gives: []*Decl{gpuOthers, gpuTenants, gpuMIG}, Run: func(p *Pass) {
+// SharedGPU asks who else computes on the card, and in how many of the readings. One snapshot tells of a moment and is inferred.
+var SharedGPU = &Deriver{Name: "shared-gpu", Gives: []*Decl{gpuOthers, gpuTenants, gpuTenantTime, gpuTenantSays, gpuMIG}, Run: func(p *Pass) {
 	p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) {
 		if s := p.state(c, timeline.GPUProcesses); s != nil {
 			i := argMax(s.Value)
@@ -416,10 +418,20 @@ var SharedGPU = &Deriver{Name: "shared-gpu", Gives: []*Decl{gpuOthers, gpuTenant
 			v.Conf = timeline.Measured
 			v.Refs, v.NRefs = p.refsAt(s, []int{i})
 			p.Set(gpuOthers, sub, v)
-			v.Num = max(0, v.Num-float64(max(1, p.drivers(c))))
+			mine := float64(max(1, p.drivers(c)))
+			v.Num = max(0, v.Num-mine)
 			p.Set(gpuTenants, sub, v)
+			with := p.shareOf(s, func(_ int, n float64) bool { return n > mine })
+			says := fmt.Sprintf("in %d of %d readings", with.NRefs, len(s.At))
+			if len(s.At) < minLoad {
+				with.Conf = timeline.Inferred
+				says += ": what one snapshot shows may have lasted for a moment"
+			}
+			p.Set(gpuTenantTime, sub, with)
+			with.Text = says
+			p.Set(gpuTenantSays, sub, with)
 		} else {
-			p.missAll(sub, p.noMetric(c, "the processes on it"), gpuOthers, gpuTenants)
+			p.missAll(sub, p.noMetric(c, "the processes on it"), gpuOthers, gpuTenants, gpuTenantTime, gpuTenantSays)
 		}
 		if a, ok := p.attr(c, timeline.AttrMIG); ok {
 			v := Value{Cover: 1, Conf: timeline.Measured, Refs: p.attrRef(&a), NRefs: 1}

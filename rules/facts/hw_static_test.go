@@ -222,7 +222,14 @@ func TestSharedGPU(t *testing.T) {
 	g := b.derive(t)
 	g.num("gpu0", gpuOthers, 3)
 	g.num("gpu0", gpuTenants, 2)
+	g.num("gpu0", gpuTenantTime, 1.0/3)
+	g.text("gpu0", gpuTenantSays, "in 1 of 3 readings")
 	g.num("gpu1", gpuTenants, 0)
+	g.num("gpu1", gpuTenantTime, 0)
+	g.text("gpu1", gpuTenantSays, "in 0 of 2 readings: what one snapshot shows may have lasted for a moment")
+	if v := g.value("gpu1", gpuTenantTime); v.Conf != timeline.Inferred {
+		t.Errorf("a snapshot is %v", v.Conf)
+	}
 	g.num("gpu1", gpuMIG, 1)
 	g.missing("gpu0", gpuMIG, "MIG")
 }

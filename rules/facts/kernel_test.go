@@ -177,7 +177,9 @@ func TestShapes(t *testing.T) {
 	want(t, s, "rank0", "rank.elementwise_fusable_frac", 0.75)
 	want(t, s, "rank0", "rank.elementwise_chain_count", 4)
 	want(t, s, "gpu0", "gpu.small_grid_frac", 0.45)
-	want(t, s, "gpu0", "gpu.mem_used_max_frac", 0.4)
+	if v := want(t, s, "gpu0", "gpu.mem_used_max_frac", 0.4); v.Conf != timeline.Measured {
+		t.Errorf("of three readings it is %v", v.Conf)
+	}
 
 	// 16 bytes are enough for older parts: 1000 halfs are no multiple of 64, but of 8.
 	for cc, off := range map[string]float64{"7.0": 0, "8.0": 1} {

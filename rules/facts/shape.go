@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"slices"
 
 	"gpureport/ingest/timeline"
@@ -27,13 +28,15 @@ var (
 		Doc: "Kernels with fewer blocks than the part has SMs, out of all kernels of the GPU's analysed window whose grid is known, collectives left out."}
 	gpuMemUsed = &Decl{ID: "gpu.mem_used_max_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C2",
 		Doc: "Most device memory in use in any sample, out of the device's memory."}
+	gpuMemSays = &Decl{ID: "gpu.mem_used_says", Unit: unit.Text, Per: GPU, Capture: "C2",
+		Doc: "How many readings gpu.mem_used_max_frac is the most of: a snapshot does not tell the most that a step takes."}
 )
 
 // Shapes: do the shapes, types and sizes of the work suit the part? From recorded input shapes, the operators that launched kernels,
 // and launch geometry. Missing where shapes, operators or grids were not recorded; memory use needs a sampled log.
 var Shapes = &Deriver{
 	Name:  "shapes",
-	Gives: []*Decl{rankMisaligned, rankMatmulShare, rankCast, rankChain, rankChainGain, rankChainLen, gpuSmallGrid, gpuMemUsed},
+	Gives: []*Decl{rankMisaligned, rankMatmulShare, rankCast, rankChain, rankChainGain, rankChainLen, gpuSmallGrid, gpuMemUsed, gpuMemSays},
 	Run: func(p *Pass) {
 		p.eachRank(p.shapesOf)
 		p.eachGPU(p.gridsOf)
@@ -148,7 +151,7 @@ func (p *Pass) gridsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Redu
 	}
 	used := p.series(c, timeline.MemUsed)
 	if used == nil {
-		p.Miss(gpuMemUsed, sub, p.noMetric(c, "memory use"))
+		p.missAll(sub, p.noMetric(c, "memory use"), gpuMemUsed, gpuMemSays)
 		return
 	}
 	size := 0.0
@@ -158,11 +161,18 @@ func (p *Pass) gridsOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Redu
 		size = float64(g.Device.Memory)
 	}
 	if size <= 0 {
-		p.Miss(gpuMemUsed, sub, "no input says how much memory the device has")
+		p.missAll(sub, "no input says how much memory the device has", gpuMemUsed, gpuMemSays)
 		return
 	}
 	at := argMax(used.Value)
 	v := p.sampled(used, min(1, used.Value[at]/size))
 	v.Refs = []Ref{p.Base.SeriesRef(used, at)}
+	says := fmt.Sprintf("of %d readings", len(used.At))
+	if len(used.At) < minLoad { // memory is taken and given back within a step
+		v.Conf = timeline.Inferred
+		says = "of one snapshot, which does not tell the most that a step takes"
+	}
 	p.Set(gpuMemUsed, sub, v)
+	v.Text = says
+	p.Set(gpuMemSays, sub, v)
 }
