@@ -2,7 +2,7 @@ package facts
 
 // Recipe is a command that records what a fact needs.
 type Recipe struct {
-	ID      string // C1 to C15
+	ID      string // C1 to C16
 	Command string
 	Where   string // on which machines or ranks it runs
 	Title   string // what it records, in a few words
@@ -56,6 +56,9 @@ var Recipes = []Recipe{
 		"in the training script", "recompiles, syncs and allocator retries", "print every 100 steps"},
 	{"C15", "nsys export --type sqlite -o run.sqlite run.nsys-rep",
 		"where the recording run.nsys-rep lies that the tables were made of", "the recording behind the tables as a database", "nothing has to run again; if the recording is gone, make one with ranges named step N"},
+	{"C16", "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=nccl_trace_rank_ CMD",
+		"before the start command CMD of every rank", "the last collectives of every rank when one does not end",
+		`the dumps are pickles; python3 -c "import json,pickle,sys; json.dump(pickle.load(open(sys.argv[1],'rb')), open(sys.argv[1]+'.json','w'), default=str)" FILE turns one into what is read`},
 }
 
 // RecipeOf gives the recipe of an id.

@@ -51,12 +51,15 @@ var Catalogue = []*Deriver{
 	// Stage comm.
 	Comm,
 	CommSpeed,
+	CommPhases,
 	CommPaths,
+	Flight,
 	Ports,
 	Straggler,
 	LateCard,
 	// Stage shape.
 	Shapes,
+	Tokens,
 }
 
 // Decls gives every declared fact, by ID.
