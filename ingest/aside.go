@@ -23,6 +23,14 @@ const asideReach = 2 * time.Second
 // it; the other's readings are moved onto it, and the difference is a problem that is shown.
 func PlaceAsides(base *timeline.Timeline, traces []*timeline.Reduced, asides []Aside) {
 	p := &placer{base: base}
+	for _, a := range asides { // what the host's clock was off by is off the captures' own times already
+		for i := range base.Sources {
+			if src := timeline.SourceID(i); base.Sources[i].Path == a.Red.Path && a.Red.Shifted != 0 && p.clock(src).Offset == 0 {
+				p.clock(src).Why = joinWhy(p.clock(src).Why, a.Red.ShiftWhy)
+				p.move(src, a.Red.Shifted)
+			}
+		}
+	}
 	for i := range base.Sources {
 		src := timeline.SourceID(i)
 		file := base.Sources[i].Path

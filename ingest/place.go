@@ -78,6 +78,7 @@ func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
 	}
 	slices.SortFunc(p.spans, func(a, b timeline.Interval) int { return cmp.Compare(a.Start, b.Start) })
 	p.relative = relative > 0
+	p.followHosts(traces)
 	p.years()
 	var undecided []timeline.SourceID
 	for i := range base.Sources {
