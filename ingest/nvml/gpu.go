@@ -441,6 +441,8 @@ func (r *reader) event(at int64, c *evRec) {
 	case "no_gpu":
 		r.in.Report("gpureport-record/no-gpu", timeline.DataLoss, uint64(r.row), "the host alone was recorded: %s", c.Txt[:min(len(c.Txt), 200)])
 	case "cap_absent":
+	case "deaf": // the driver tells no events from here on
+		r.sessions[len(r.sessions)-1].watched = false
 	case "back", "driver", "oom", "note", "start", "exit":
 		say := map[word]string{"back": "GPU answers again", "driver": "driver event", "oom": "out of memory", "start": "command started", "exit": "command ended"}[c.Ty]
 		switch {

@@ -30,6 +30,10 @@ type session struct {
 	row  uint32 // of its header
 	base int64  // its start, Unix ns; what its stamps were moved by on the way in
 	clk  []clk
+
+	watched bool          // Xids of every GPU would have been told
+	to      timeline.Time // its last record, not moved yet
+	last    uint32        // and the row of that
 }
 
 // clk is one reading of the clock: wall minus monotonic at t.
@@ -184,7 +188,11 @@ func decode[T any](r *reader, line []byte, whole bool, t func(*T) num, use func(
 		r.sessions = append(r.sessions, session{row: r.row})
 		r.in.Report("gpureport-record/no-header", timeline.DataLoss, uint64(r.row), "the capture begins without its header: its start is lost")
 	}
-	use(r.sessions[len(r.sessions)-1].base+at.v, &rec)
+	s := &r.sessions[len(r.sessions)-1]
+	if t := timeline.Time(s.base + at.v); t >= s.to {
+		s.to, s.last = t, r.row
+	}
+	use(s.base+at.v, &rec)
 	r.samples++
 }
 
@@ -219,7 +227,7 @@ func (r *reader) header(line []byte, whole bool) {
 		return
 	}
 	r.skip = false
-	s := session{row: r.row}
+	s := session{row: r.row, watched: h.Xids.ok && h.Xids.v}
 	if h.Start.v > 0 {
 		s.base = h.Start.v
 	}
@@ -418,6 +426,7 @@ func (r *reader) finish() error {
 		Why: "UTC, from the recorder's monotonic clock and its readings of the wall clock; utilisation looks back over up to a second"}
 	r.place(&c)
 	r.b.AddClock(r.src, c)
+	r.watches(src)
 	if len(r.boot) > 0 {
 		slices.Sort(r.boot)
 		r.number(r.hostTrack(), timeline.AttrHostBoot, float64(r.boot[len(r.boot)/2])/1e9, unit.Second, 0)
@@ -431,6 +440,26 @@ func (r *reader) finish() error {
 		r.in.Report("gpureport-record/no-end", timeline.Info, uint64(r.row), "the capture has no last record: the recorder was killed, the disk was full, or it still runs")
 	}
 	return nil
+}
+
+// watches says where an Xid would have been seen: from a session's first reading of the clock, for what describes the machine stands at the
+// head of every part with the stamps of the first, to its last record. A source claims that only if it is so of all of it.
+func (r *reader) watches(src *timeline.Source) {
+	var cover []timeline.Interval
+	for i := range r.sessions {
+		s := &r.sessions[i]
+		if !s.watched || len(s.clk) == 0 {
+			return
+		}
+		from := r.wallOf(timeline.Time(s.base+s.clk[0].t), s.row)
+		if to := r.wallOf(s.to, s.last); from < to {
+			cover = append(cover, timeline.Interval{Start: from, End: to})
+		}
+	}
+	if len(cover) > 0 {
+		slices.SortFunc(cover, func(a, b timeline.Interval) int { return cmp.Compare(a.Start, b.Start) })
+		src.Coverage, src.Watches = timeline.Union(cover), []timeline.MarkKind{timeline.MarkXid}
+	}
 }
 
 // place moves every stamp from start of its session plus monotonic time to the wall clock.

@@ -269,6 +269,7 @@ type hdrRec struct {
 	Driver   word `json:"driver"`
 	CUDA     word `json:"cuda"`
 	Redacted flag `json:"redacted"`
+	Xids     flag `json:"xids"` // the driver promised to tell those of every GPU
 }
 
 type clkRec struct {

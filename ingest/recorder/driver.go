@@ -178,6 +178,8 @@ type Driver interface {
 	Device(i int) (Device, Code)
 	// Wait waits for an event of any device, at most d; ok is false when none came. ready is false where events cannot be had.
 	Wait(d time.Duration) (e Event, ok, ready bool)
+	// Xids tells whether Wait tells the Xids of every device; it is asked after a first Wait.
+	Xids() bool
 	Close()
 }
 

@@ -15,6 +15,7 @@ import (
 type fakeDriver struct {
 	devs   []*fakeDevice
 	events chan recorder.Event
+	mute   bool // promises no Xids
 	closed atomic.Bool
 }
 
@@ -34,6 +35,8 @@ func (d *fakeDriver) Close()                      { d.closed.Store(true) }
 func (d *fakeDriver) Device(i int) (recorder.Device, recorder.Code) {
 	return d.devs[i], recorder.OK
 }
+
+func (d *fakeDriver) Xids() bool { return !d.mute }
 
 func (d *fakeDriver) Wait(limit time.Duration) (e recorder.Event, ok, ready bool) {
 	select {

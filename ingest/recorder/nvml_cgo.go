@@ -37,6 +37,7 @@ type nvmlDriver struct {
 	lib   nvml.Interface
 	devs  []*nvmlDevice
 	set   nvml.EventSet
+	xids  bool
 	tried bool
 }
 
@@ -62,6 +63,9 @@ func (d *nvmlDriver) Device(i int) (Device, Code) {
 	return n, OK
 }
 
+// Xids tells whether every device took the registration.
+func (d *nvmlDriver) Xids() bool { return d.xids }
+
 // Wait registers for Xids and their kin at its first call.
 func (d *nvmlDriver) Wait(limit time.Duration) (e Event, ok, ready bool) {
 	if !d.tried {
@@ -70,20 +74,21 @@ func (d *nvmlDriver) Wait(limit time.Duration) (e Event, ok, ready bool) {
 		if ret != nvml.SUCCESS {
 			return e, false, false
 		}
-		any := false
+		any, all := false, true
 		for _, n := range d.devs {
 			kinds, ret := n.dev.GetSupportedEventTypes()
 			if ret != nvml.SUCCESS {
 				kinds = nvml.EventTypeXidCriticalError
 			}
 			want := kinds & (nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000)
-			any = n.dev.RegisterEvents(want, set) == nvml.SUCCESS || any
+			ok := n.dev.RegisterEvents(want, set) == nvml.SUCCESS
+			any, all = any || ok, all && ok && want&nvml.EventTypeXidCriticalError != 0
 		}
 		if !any {
 			_ = set.Free()
 			return e, false, false
 		}
-		d.set = set
+		d.set, d.xids = set, all
 	}
 	if d.set == nil {
 		return e, false, false

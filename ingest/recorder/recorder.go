@@ -27,6 +27,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -130,6 +131,9 @@ type session struct {
 	static             []byte // host, gpu and topo, written at the start of each part
 	part               int
 	batch              lines
+	ready, xids        bool        // the driver tells events; Xids of every GPU
+	deaf               atomic.Bool // it stopped
+	listed             int         // GPUs that the driver has
 	events             chan []byte
 	beside             sync.WaitGroup // what runs beside the ticks
 	sum                Summary
@@ -152,6 +156,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	s.openGPUs()
 	defer s.closeGPUs()
 	s.describe()
+	s.watch()
 	out, err := create(o.Path, o.Rotate, s.head, s.tail)
 	if err != nil {
 		if out == nil {
@@ -200,6 +205,7 @@ func (s *session) openGPUs() {
 	if n == 0 {
 		s.noGPU("the driver has no GPU")
 	}
+	s.listed = n
 	for i := range n {
 		dev, code := s.driver.Device(i)
 		if code != OK {
@@ -277,6 +283,7 @@ func (s *session) head(part int) []byte {
 	l.num("hz", 100) // USER_HZ, the unit of ticks in /proc, is 100 on every architecture that has NVIDIA GPUs
 	l.num("gpus", int64(len(s.gpus)))
 	l.bool("redacted", s.o.Redact)
+	l.bool("xids", s.xids && !s.deaf.Load())
 	if s.driver != nil {
 		driver, nvml, cuda := s.driver.Version()
 		l.text("driver", driver)
@@ -537,16 +544,29 @@ func (s *session) drain() {
 	}
 }
 
+// watch asks the driver to tell Xids, before the first part begins: its head says whether silence will mean that there were none.
+func (s *session) watch() {
+	if len(s.gpus) == 0 {
+		return
+	}
+	_, _, s.ready = s.driver.Wait(0)
+	s.xids = s.ready && s.driver.Xids() && len(s.gpus) == s.listed
+}
+
 // listen starts what runs beside the ticks.
 func (s *session) listen(ctx context.Context) {
 	if len(s.gpus) == 0 {
 		return
 	}
-	if _, _, ready := s.driver.Wait(0); ready {
+	if s.ready {
 		s.beside.Go(func() {
 			for ctx.Err() == nil {
 				e, ok, ready := s.driver.Wait(200 * time.Millisecond)
 				if !ready {
+					var l lines
+					event(&l, s.now(), "deaf", none, none, "the driver tells no events any more")
+					s.deaf.Store(true)
+					s.post(ctx, l.b)
 					return
 				}
 				if !ok {
