@@ -373,6 +373,9 @@ func (r *reader) finish(b *timeline.Builder) error {
 		p.WorldSize = max(p.WorldSize, len(g.ranks))
 		p.Groups = append(p.Groups, timeline.ProcessGroup{Name: g.name, Desc: g.desc, Ranks: g.ranks, Size: len(g.ranks)})
 	}
+	if p.WorldSize <= p.Rank {
+		p.WorldSize = 0 // its widest group is not the whole job
+	}
 	b.AddProc(p)
 	t := b.Track(timeline.Track{Source: r.in.Source, Table: b.TL.Names.IDOf("entries"), Kind: timeline.TrackOther, Proc: 0, Device: -1, Thread: -1, Name: fmt.Sprintf("rank %d", r.rank)})
 	clock := timeline.Clock{Name: src.Path, Step: time.Nanosecond, Why: "no operation states when it was created"}

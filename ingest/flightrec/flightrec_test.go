@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err, problems)
 	}
 	want := []string{
-		"rank 3 (file name) of 2, 2 groups, NCCL 2.26.6",
+		"rank 3 (file name) of 0, 2 groups, NCCL 2.26.6",
 		"collectives_last=2 3 3 default_pg row1",
 		"collectives_pending=3 started nccl:all_reduce default_pg row1",
 		"1724779240000000000: rank 3: collective 3, nccl:all_reduce of group default_pg, is started and not completed; it may take 10m0s",
