@@ -104,6 +104,7 @@ type Row struct {
 
 // LedgerBars is the ledger table: a bar a GPU on one scale and values by owner family.
 type LedgerBars struct {
+	Title      string   // "" none
 	ScaleLabel string   // "Step, 0 to 422 ms"
 	Columns    []Column // of Bar.Cells
 	Bars       []Bar
@@ -384,9 +385,9 @@ type Dots struct {
 	ID, Title, Alt string
 	Unit           string
 	Dots           []Dot
-	Line           []Dot // the expected speed, by At
+	Lines          [][]Dot // expected speeds, by At
 	XTicks, YTicks []DotTick
-	Legend         []string // of a dot, a hollow dot and the line; "" does not occur
+	Legend         []string // of a dot, a hollow one, a weak one and the lines; "" does not occur
 	Foot           string
 }
 
@@ -394,6 +395,7 @@ type Dots struct {
 type Dot struct {
 	At, Value float64
 	Hollow    bool // across hosts
+	Weak      bool
 	Tip       string
 }
 

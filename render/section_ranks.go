@@ -50,7 +50,7 @@ func ranksSection(r *Report) (Section, bool) {
 		}
 	}
 	if b, ok := lostBars(r); ok && n > 1 {
-		s.Blocks = append(s.Blocks, Prose{b.lead}, b.bars)
+		s.Blocks = append(s.Blocks, b)
 	}
 	if c, ok := waitCharts(r); ok {
 		s.Blocks = append(s.Blocks, c)
@@ -122,10 +122,16 @@ func lateLegend(limits []int64) []string {
 		out[0] = "below " + Dur(float64(limits[0]), 2)
 	}
 	for k := 1; k < len(limits); k++ {
-		out[k+5-len(limits)] = "to " + Dur(float64(limits[k]), 3)
+		out[k+5-len(limits)] = "to " + roundDur(limits[k])
 	}
 	out[5] = "more"
 	return out
+}
+
+// roundDur is a limit without the zeros behind its stop.
+func roundDur(ns int64) string {
+	v, unit, _ := strings.Cut(Dur(float64(ns), 3), nbsp)
+	return trimZero(v) + nbsp + unit
 }
 
 func rankName(n *int) string {
@@ -356,7 +362,8 @@ func tiles(r *Report) []Block {
 	}
 	limits := lateLimits(l.ErrorNS, top)
 	order := latest(r)
-	byMedian := worst(len(l.Rows), 2, func(i int) float64 { return float64(medianOf(&l.Rows[i])) })
+	named := append(slices.Clone(order[:min(1, len(order))]), worst(len(l.Rows), 2, func(i int) float64 { return float64(medianOf(&l.Rows[i])) })...)
+	typical := typicalLate(r)
 	var out []Block
 	for first := 0; first < len(nodes); first += tileColumns {
 		part := nodes[first:min(first+tileColumns, len(nodes))]
@@ -388,7 +395,7 @@ func tiles(r *Report) []Block {
 			h.Rows = append(h.Rows, x)
 		}
 		marked := map[int]bool{}
-		for _, w := range byMedian {
+		for _, w := range named {
 			for k, n := range part {
 				at := slices.Index(n.rows, w)
 				row := &l.Rows[w]
@@ -397,7 +404,7 @@ func tiles(r *Report) []Block {
 				}
 				marked[k] = true
 				m := Mark{Column: k, Row: at, Rows: 1, Bold: len(h.Marks) == 0, Text: fmt.Sprintf("%s: %s", lower(rankName(row.Rank)), Dur(float64(*row.MedianNS), 3))}
-				if slowNode(r, n.rows, l.ErrorNS, top) {
+				if slowNode(r, n.rows, max(l.ErrorNS, 3*typical)) {
 					m.Row, m.Rows = 0, len(n.rows)
 					m.Text = fmt.Sprintf("%s: all %d late, %s most (%s)", orHost(n.name), len(n.rows), lower(rankName(row.Rank)), Dur(float64(*row.MedianNS), 3))
 				}
@@ -425,7 +432,7 @@ func tiles(r *Report) []Block {
 			held = Cell{Text: "not told apart", Weak: true, Title: "no wait of the others is charged to this rank"}
 		}
 		cells := lateCells(r, row, unitNS, step)
-		t.Rows = append(t.Rows, Row{Bold: isLate(r, row), Cells: []Cell{{Text: rankName(row.Rank)}, {Text: orHost(row.Host), Weak: true}, cells[0], cells[1], held,
+		t.Rows = append(t.Rows, Row{Bold: isLate(r, row), Cells: []Cell{{Text: strings.Replace(rankName(row.Rank), " ", nbsp, 1)}, {Text: orHost(row.Host), Weak: true}, cells[0], cells[1], held,
 			{Bar: float64(max(0, medianOf(row))) / float64(max(1, top)), BarOwner: owner}}})
 	}
 	if shown < len(l.Rows) {
@@ -437,10 +444,20 @@ func tiles(r *Report) []Block {
 	return out
 }
 
-// slowNode reports whether every rank of a host is late, each by a tenth of the latest at least.
-func slowNode(r *Report, rows []int, floor, top int64) bool {
+// typicalLate is the median of the ranks' medians.
+func typicalLate(r *Report) int64 {
+	var all []int64
+	for i := range r.Lateness.Rows {
+		all = append(all, max(0, medianOf(&r.Lateness.Rows[i])))
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// slowNode reports whether every rank of a host is later than floor.
+func slowNode(r *Report, rows []int, floor int64) bool {
 	for _, i := range rows {
-		if m := medianOf(&r.Lateness.Rows[i]); m <= floor || m*10 < top {
+		if medianOf(&r.Lateness.Rows[i]) <= floor {
 			return false
 		}
 	}
@@ -465,15 +482,10 @@ func heldBy(r *Report, rank *int) (owner, word string) {
 	return "", ""
 }
 
-type lost struct {
-	lead string
-	bars LedgerBars
-}
-
 // lostBars are what each rank's GPU did in a step besides computing, on the scale of that alone.
-func lostBars(r *Report) (lost, bool) {
+func lostBars(r *Report) (LedgerBars, bool) {
 	if len(r.Ledger) < 2 {
-		return lost{}, false
+		return LedgerBars{}, false
 	}
 	rows, others := drawn(r)
 	besides := func(l *LedgerRow) float64 {
@@ -484,7 +496,7 @@ func lostBars(r *Report) (lost, bool) {
 		scale = max(scale, besides(&r.Ledger[i]))
 	}
 	if scale <= 0 {
-		return lost{}, false
+		return LedgerBars{}, false
 	}
 	per := "in a mean step"
 	if _, ok := r.meanStep(); !ok {
@@ -497,8 +509,7 @@ func lostBars(r *Report) (lost, bool) {
 		unit, unitNS = "µs", 1e3
 	}
 	step := pow10for(scale / unitNS)
-	out := lost{lead: "What each rank did " + per + " besides computing."}
-	out.bars = LedgerBars{ScaleLabel: "Besides compute, 0 to " + Dur(scale, 3), Columns: []Column{{Title: "All of it, " + unit, Num: true}, {Title: "Waiting for a peer", Owners: []string{"comm.peer-wait"}, Num: true}, {Title: "Most of the rest", More: true}}}
+	out := LedgerBars{Title: "What each rank did " + per + " besides computing", ScaleLabel: "Besides compute, 0 to " + Dur(scale, 3), Columns: []Column{{Title: "All of it, " + unit, Num: true}, {Title: "Waiting for a peer", Owners: []string{"comm.peer-wait"}, Num: true}, {Title: "Most of the rest", More: true}}}
 	for k := 0; k < len(rows)+min(len(others), 1); k++ {
 		var l *LedgerRow
 		name := ""
@@ -533,7 +544,7 @@ func lostBars(r *Report) (lost, bool) {
 			b.Cells[2] = Cell{Text: Families[most].Label + ", " + Dur(float64(mostNS)/perStep(l), 3), Owner: Families[most].Owners[0].String()}
 		}
 		b.Alt = b.Name + ": " + strings.Join(said, ", ")
-		out.bars.Bars = append(out.bars.Bars, b)
+		out.Bars = append(out.Bars, b)
 	}
 	return out, true
 }

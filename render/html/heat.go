@@ -85,15 +85,19 @@ func heatView(h render.HeatMap) *heatData {
 	return v
 }
 
-// dotLine is the path of the expected speed in a square of 100.
-func dotLine(line []render.Dot) string {
+// dotLines is the path of the expected speeds in a square of 100; a lone one is a dash.
+func dotLines(lines [][]render.Dot) string {
 	var b strings.Builder
-	for i, p := range line {
-		op := "L"
-		if i == 0 {
-			op = "M"
+	for _, line := range lines {
+		if len(line) == 1 {
+			fmt.Fprintf(&b, "M%.2f %.2fh5", 100*clamp(line[0].At)-2.5, 100-100*clamp(line[0].Value))
+			continue
 		}
-		fmt.Fprintf(&b, "%s%.2f %.2f", op, 100*clamp(p.At), 100-100*clamp(p.Value))
+		op := "M"
+		for _, p := range line {
+			fmt.Fprintf(&b, "%s%.2f %.2f", op, 100*clamp(p.At), 100-100*clamp(p.Value))
+			op = "L"
+		}
 	}
 	return b.String()
 }

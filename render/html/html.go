@@ -349,7 +349,7 @@ func (d *drawer) block(b render.Block) (blockView, error) {
 	case render.WaitCharts:
 		v.Kind, v.Key = "waits", d.key(b.Legend)
 	case render.Dots:
-		v.Kind, v.Line = "dots", dotLine(b.Line)
+		v.Kind, v.Line = "dots", dotLines(b.Lines)
 	case render.NoteBlock:
 		v.Kind = "note"
 	case render.Prose:
