@@ -81,10 +81,25 @@ var (
 	ownReport = unread("gpureport-report", "a report of gpureport itself", "gpureport analyze on the files it was made from", func(h ingest.Head) bool {
 		return bytes.HasPrefix(compact(h.Text, 100), []byte(`{"schema":"gpureport/`))
 	})
-	rocmSMI = unread("rocm-smi", "rocm-smi --json: AMD GPUs", recordTrace, func(h ingest.Head) bool {
+	rocmSMI = unread("rocm-smi", "a log of rocm-smi or amd-smi: AMD GPUs, whose samples are not read", recordTrace, func(h ingest.Head) bool {
 		t := compact(h.Text, 400)
-		return bytes.HasPrefix(t, []byte(`{"card`)) && has(t, `":{"`)
+		if bytes.HasPrefix(t, []byte(`{"card`)) && has(t, `":{"`) || bytes.HasPrefix(t, []byte(`[{"gpu":`)) || bytes.HasPrefix(t, []byte(`{"gpu_data":[{"gpu":`)) {
+			return true
+		}
+		for i, line := range firstLines(h.Text, 4) {
+			if strings.HasPrefix(line, "device,") && rocmColumn.MatchString(line) || strings.Contains(line, "ROCm System Management Interface") ||
+				amdColumns.MatchString(line) || i == 0 && line == "GPU: 0" && (has(h.Text, "GFX_ACTIVITY") || has(h.Text, "SOCKET_POWER") || has(h.Text, "MARKET_NAME")) {
+				return true
+			}
+		}
+		return false
 	})
+)
+
+// rocmColumn is of a table of rocm-smi --csv, amdColumns the begin of one of amd-smi --csv.
+var (
+	rocmColumn = regexp.MustCompile(`,(GPU use|GPU Memory Allocated|Temperature \(Sensor|sclk clock|Average Graphics Package Power|Current Socket Graphics Package Power|Device Name|Card [Ss]eries)`)
+	amdColumns = regexp.MustCompile(`^(timestamp,)?gpu,(gfx_|gfx,|umc_|socket_power|asic_|power_usage|hotspot_|edge|usage|xcp)`)
 )
 
 var (
