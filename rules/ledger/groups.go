@@ -178,12 +178,12 @@ func kindOf(g *Group, used map[string]int, world int) GroupKind {
 		return UnknownGroup
 	case 2*used["send-recv"] > total:
 		return PipelineGroup
-	case 2*used["all-to-all"] > total:
-		return ExpertGroup
 	case shards(used) && !inRow(g.Ranks, world):
 		return ShardGroup
-	case size > 0 && size == world:
+	case world > 1 && (size == world || size == 0 && len(g.Here) == world):
 		return WorldGroup
+	case 2*used["all-to-all"] > total:
+		return ExpertGroup
 	case len(g.Ranks) < 2:
 		return UnknownGroup
 	case inRow(g.Ranks, world):
