@@ -99,7 +99,7 @@ func analyze(cmd *cobra.Command, f *analyzeFlags, paths []string) error {
 	}
 	if why := nothingRead(in.Base); why != "" {
 		fmt.Fprint(cmd.ErrOrStderr(), why)
-		return &exitError{code: exitUse, msg: "nothing could be analysed: none of the inputs is in a format that is read"}
+		return &exitError{code: exitUse, msg: "nothing could be analysed: " + whyNothing(in.Base)}
 	}
 	fset, bugs := facts.Derive(in)
 	for _, b := range bugs {
@@ -487,6 +487,8 @@ func nothingRead(base *timeline.Timeline) string {
 			if s.Head != "" {
 				fmt.Fprintf(&b, "; it begins: %s", s.Head)
 			}
+		case s.Note == "": // why is among the problems
+			continue
 		default:
 			fmt.Fprintf(&b, "%s: %s: %s", s.Path, s.Format, s.Note)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -95,7 +96,11 @@ func inspectFile(w io.Writer, f *ingest.File, clock *timeline.Clock) {
 		line("clock", "%s", word)
 		if len(s.Coverage) > 0 {
 			iv := timeline.Interval{Start: s.Coverage[0].Start, End: s.Coverage[len(s.Coverage)-1].End}
-			line("covers", "%s", render.Dur(float64(iv.Dur()), 3))
+			covers := render.Dur(float64(iv.Dur()), 3)
+			if iv.Dur() <= 1 {
+				covers = "one reading"
+			}
+			line("covers", "%s", covers)
 		}
 		var gpus []string
 		for i := range f.Devices {
@@ -103,6 +108,9 @@ func inspectFile(w io.Writer, f *ingest.File, clock *timeline.Clock) {
 			name := d.Name
 			if name == "" {
 				name = "GPU"
+				if id := cmp.Or(d.Bus, d.UUID); id != "" && d.Index < 0 && d.Ordinal < 0 { // nothing else tells it from others
+					name += " " + id
+				}
 			}
 			if d.Index >= 0 {
 				name = fmt.Sprintf("%d: %s", d.Index, name)

@@ -88,3 +88,28 @@ func TestOneXidInTwoLogsCountsOnce(t *testing.T) {
 		t.Errorf("refs %v, without the second log %v", c.Refs, one.Refs)
 	}
 }
+
+func TestInspectOfOneReadingAndOfCardsByBus(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "dmesg.txt", []byte("2026-07-14T08:10:00.000000+00:00 node7 kernel: NVRM: Xid (PCI:0000:3b:00): 94, pid=4711, name=python, x\n"))
+	r := gpureport("inspect", dir)
+	for _, want := range []string{"  covers    one reading\n", "  GPUs      GPU 0000:3b:00\n"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in:\n%s", want, r.stdout)
+		}
+	}
+}
+
+// Inputs whose formats are read and that cannot be are not said to be of formats that are not.
+func TestNothingReadSaysWhatHappened(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "query.csv", []byte("timestamp, index, power.draw [W]\n"))
+	r := gpureport("analyze", "-o", t.TempDir(), dir)
+	if r.code != exitUse || !strings.Contains(r.stderr, "query.csv: a header and no row that can be read") || !strings.Contains(r.stderr, "the inputs are in formats that are read, but nothing in them could be") {
+		t.Errorf("exit %d:\n%s", r.code, r.stderr)
+	}
+	write(t, dir, "notes.txt", []byte("batch size 64\n"))
+	if r := gpureport("analyze", "-o", t.TempDir(), dir); !strings.Contains(r.stderr, "of 2 inputs 1 is in a format that is read, but nothing in it could be") {
+		t.Errorf("exit %d:\n%s", r.code, r.stderr)
+	}
+}
