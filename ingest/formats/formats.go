@@ -23,6 +23,7 @@ import (
 	"gpureport/ingest/smiquery"
 	"gpureport/ingest/smitable"
 	"gpureport/ingest/smitopo"
+	"gpureport/ingest/steplog"
 	"gpureport/ingest/sysstat"
 	"gpureport/ingest/torchprof"
 )
@@ -68,6 +69,7 @@ var List = []ingest.Format{
 	nccllog.Format,
 	flightrec.Format,
 	flightrec.Pickle,
+	steplog.Format,
 	sysstat.Format,
 	lscpu.Format,
 	lscpu.NUMA,

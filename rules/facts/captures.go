@@ -2,7 +2,7 @@ package facts
 
 // Recipe is a command that records what a fact needs.
 type Recipe struct {
-	ID      string // C1 to C16
+	ID      string // C1 to C17
 	Command string
 	Where   string // on which machines or ranks it runs
 	Title   string // what it records, in a few words
@@ -59,6 +59,10 @@ var Recipes = []Recipe{
 	{"C16", "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=nccl_trace_rank_ CMD",
 		"before the start command CMD of every rank", "the last collectives of every rank when one does not end",
 		`the dumps are pickles; python3 -c "import json,pickle,sys; json.dump(pickle.load(open(sys.argv[1],'rb')), open(sys.argv[1]+'.json','w'), default=str)" FILE turns one into what is read`},
+	{"C17", `print(f"{__import__('datetime').datetime.now().astimezone().isoformat()} step={step} epoch={epoch} time={seconds:.4f} tokens={tokens}", ` +
+		`file=open("steps.log", "a"))`,
+		"in the training script, after each step, on one rank", "step times of the whole run",
+		"seconds is the step's wall time and tokens the number of them in the step's batch; leave out what the loop does not know"},
 }
 
 // RecipeOf gives the recipe of an id.

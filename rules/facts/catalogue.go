@@ -12,6 +12,7 @@ var Catalogue = []*Deriver{
 	LedgerShares,
 	// Stage step.
 	StepStats,
+	StepLevels,
 	RankSpread,
 	// Stage idle.
 	IdleSavings,

@@ -58,6 +58,7 @@ var StepStats = &Deriver{Name: "step-stats", After: []*Deriver{LedgerShares},
 		rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch, rankDrift, rankDriftP, rankSaveDrift},
 	Run: func(p *Pass) {
 		least := -1
+		logs := stepLogs(p.Input)
 		p.eachRank(func(sub int, r *timeline.Reduced) {
 			x := stepDurs(r)
 			if least < 0 || len(x) < least {
@@ -65,7 +66,7 @@ var StepStats = &Deriver{Name: "step-stats", After: []*Deriver{LedgerShares},
 			}
 			p.marksOf(sub, r, len(x))
 			p.warmupOf(sub, r, x)
-			p.spreadOf(sub, r, x)
+			p.spreadOf(sub, p.seriesOfSteps(logs, r))
 		})
 		p.Set(runSteps, 0, measured(float64(max(least, 0))))
 	}}
@@ -143,25 +144,15 @@ func (p *Pass) warmupOf(sub int, r *timeline.Reduced, x []float64) {
 	}
 }
 
-func (p *Pass) spreadOf(sub int, r *timeline.Reduced, x []float64) {
-	why := ""
-	switch {
-	case len(x) == 0:
-		why = noSteps
-	case len(x) < minSteps:
-		why = fmt.Sprintf("only %s in the recording: this needs %d", counted(len(x), "complete step"), minSteps)
-	case median(x) <= 0:
-		why = "the steps have no length"
-	}
-	if why != "" {
-		p.missAll(sub, why, rankCV, rankJitter, rankSlowOwn, rankSlowBy, rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess,
+func (p *Pass) spreadOf(sub int, s stepSeries) {
+	if s.why != "" {
+		p.missAll(sub, s.why, rankCV, rankJitter, rankSlowOwn, rankSlowBy, rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess,
 			rankSavePeriod, rankMatch, rankDrift, rankDriftP, rankSaveDrift)
 		return
 	}
-	l := mainGPU(r)
+	x := s.x
 	byLen := byLength(x)
-	slowest := byLen[len(byLen)-min(maxRefs, len(byLen)):]
-	v := Value{Cover: 1, Conf: stepConf(r), Refs: stepRefs(l, r.Path, slowest), NRefs: len(x)}
+	v := Value{Cover: 1, Conf: s.conf, Refs: s.refs(byLen[len(byLen)-min(maxRefs, len(byLen)):]), NRefs: len(x)}
 	num := func(f float64) Value { o := v; o.Num = f; return o }
 
 	sum := 0.0
@@ -174,17 +165,29 @@ func (p *Pass) spreadOf(sub int, r *timeline.Reduced, x []float64) {
 		above += max(0, f-low)
 	}
 	p.Set(rankJitter, sub, num(above/sum))
-	p.slowOwner(sub, l, byLen, v)
+	switch l := mainGPU(s.red); {
+	case s.gpu != nil:
+		p.slowOwner(sub, s.gpu, byLen, v)
+	case l != nil && len(l.Steps) >= minSteps:
+		p.slowOwner(sub, l, byLength(stepDurs(s.red)), Value{Cover: 1, Conf: stepConf(s.red)})
+	default:
+		p.missAll(sub, "which owner grows is known for traced steps only", rankSlowOwn, rankSlowBy)
+	}
 
 	out, lost := ledger.Outliers(x)
 	o := v
-	o.Refs, o.NRefs = stepRefs(l, r.Path, out[:min(len(out), maxRefs)]), len(out)
+	o.Refs, o.NRefs = s.refs(out), len(out)
 	o.Num = float64(len(out))
 	p.Set(rankOutliers, sub, o)
 	o.Num = lost
 	p.Set(rankLost, sub, o)
 
-	p.periodOf(sub, x, v)
+	if s.every() > 1 {
+		p.missAll(sub, fmt.Sprintf("the training loop logs every %d steps: what repeats within them cannot be seen", s.every()),
+			rankPeriod, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch)
+	} else {
+		p.periodOf(sub, x, v)
+	}
 
 	drift, pv := ledger.Trend(x)
 	p.Set(rankDrift, sub, num(drift))

@@ -110,7 +110,7 @@ func loggedCard(tl *timeline.Timeline, devs []timeline.DeviceID) Card {
 	return c
 }
 
-// Subjects lists what facts speak about: the run, hosts by name, ranks in the order of Job.Ranks, GPUs in the order of Cards.
+// Subjects lists what facts speak about: the run, hosts by name, ranks in the order of Job.Ranks (without traces those of the step logs), GPUs in the order of Cards.
 func Subjects(in *Input) []Subject {
 	out := []Subject{{Kind: Run, ID: "run", Rank: -1, Up: -1}}
 	cards := Cards(in)
@@ -157,6 +157,18 @@ func Subjects(in *Input) []Subject {
 		}
 		out = append(out, Subject{Kind: Rank, ID: id, Rank: r.Process.Rank, Up: hosts[r.Process.Host]})
 	}
+	if len(in.Job.Ranks) == 0 {
+		for _, l := range stepLogs(in) {
+			id := fmt.Sprintf("rank%d", l.rank)
+			if l.rank < 0 {
+				id = "loop"
+			}
+			if used[id]++; used[id] > 1 {
+				id = fmt.Sprintf("%s#%d", id, used[id])
+			}
+			out = append(out, Subject{Kind: Rank, ID: id, Rank: l.rank, Up: 0})
+		}
+	}
 	for _, c := range cards {
 		up := hosts[c.Host] // the run where no host is known
 		if c.Trace >= 0 {
@@ -171,10 +183,16 @@ func Subjects(in *Input) []Subject {
 	return out
 }
 
-// eachRank calls f for every rank with its subject.
+// eachRank calls f for every rank with its subject; a rank that only its step log shows has an empty reduction.
 func (p *Pass) eachRank(f func(sub int, r *timeline.Reduced)) {
-	for i, sub := range p.Facts.Of(Rank) {
-		f(sub, p.Job.Ranks[i])
+	subs := p.Facts.Of(Rank)
+	for i, r := range p.Job.Ranks {
+		f(subs[i], r)
+	}
+	if len(subs) > len(p.Job.Ranks) {
+		for i, l := range stepLogs(p.Input) {
+			f(subs[i], loopOf(l))
+		}
 	}
 }
 
