@@ -123,10 +123,13 @@ func collectivesSection(r *Report) (Section, bool) {
 	den := float64(gpus * steps)
 	t := Table{ID: "collective-table", Shown: 12, Columns: []Column{{Title: "Collective"}, {Title: "Group", More: true}, {Title: "Calls a step", Num: true, More: true}, {Title: "Wait, ms", Owners: []string{"comm.peer-wait"}, Num: true},
 		{Title: "Transfer, ms", Owners: []string{"comm.transfer"}, Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Exposed, ms", Num: true, More: true}, {Title: "Bus, GB/s", Num: true, More: true}, {Title: "Of expected", More: true}, {Title: "Divided", More: true}}}
-	var most int64 = 1
+	var most, part, expos int64 = 1, 0, 0
+	differ := false
 	for _, a := range order {
-		most = max(most, a.dur)
+		most, part, expos = max(most, a.dur), max(part, a.wait, a.transfer), max(expos, a.expos)
+		differ = differ || a.undivided || a.inferred
 	}
+	step, exposStep := pow10for(float64(part)/den/1e6), pow10for(float64(expos)/den/1e6)
 	for _, a := range order {
 		name := a.prim
 		if a.bytes >= 0 {
@@ -134,7 +137,7 @@ func collectivesSection(r *Report) (Section, bool) {
 		} else {
 			name += ", size not recorded"
 		}
-		wait, tr, how := Cell{Text: msCell(a.wait, den)}, Cell{Text: msCell(a.transfer, den)}, "across ranks"
+		wait, tr, how := Cell{Text: aligned(float64(a.wait)/den/1e6, step)}, Cell{Text: aligned(float64(a.transfer)/den/1e6, step)}, "across ranks"
 		bar := []Seg{{Owner: "comm.transfer", Frac: float64(a.transfer) / float64(most), Tip: "transfer"}, {Owner: "comm.peer-wait", Frac: float64(a.wait) / float64(most), Tip: "waiting for a peer"}}
 		if a.undivided {
 			wait, tr, how = Cell{Text: "unknown", Dashed: true}, Cell{Text: "unknown", Dashed: true}, "not divided"
@@ -149,7 +152,13 @@ func collectivesSection(r *Report) (Section, bool) {
 			}
 		}
 		bw, of := busCells(a)
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: clean(name)}, groupCell(a), {Text: calls(a.count, den)}, wait, tr, {Segs: kept}, {Text: msCell(a.expos, den)}, bw, of, {Text: how, Weak: true}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: clean(name)}, groupCell(a), {Text: calls(a.count, den)}, wait, tr, {Segs: kept}, {Text: aligned(float64(a.expos)/den/1e6, exposStep)}, bw, of, {Text: how, Weak: true}}})
+	}
+	if !differ { // every one was divided by the arrivals of its ranks
+		t.Columns = t.Columns[:len(t.Columns)-1]
+		for i := range t.Rows {
+			t.Rows[i].Cells = t.Rows[i].Cells[:len(t.Columns)]
+		}
 	}
 	capRows(&t, "collectives")
 	s := Section{ID: "collectives", Title: "Collectives", Lead: "Wait and transfer are of the whole kernels, exposed is what no compute hid; a step and GPU. Bus bandwidth is taken from the transfer part, never from the wait.", Blocks: []Block{t}}
@@ -179,7 +188,10 @@ func busCells(a *collectiveSum) (bw, of Cell) {
 	bw, of = Cell{Text: "–", Weak: true, Title: "no size, no group or no transfer time"}, Cell{Text: "–", Weak: true, Title: "no expected speed is known"}
 	bus, want := a.bus(), a.expected()
 	if bus > 0 {
-		bw = Cell{Text: digits(bus/1e9, 3, "")}
+		bw = Cell{Text: "<0.1"}
+		if bus >= 1e8 {
+			bw.Text = digits(bus/1e9, 3, "")
+		}
 		if want > 0 && !a.small {
 			bw.Text += " of " + digits(want/1e9, 3, "")
 			of = Cell{Text: Pct(bus / want)}

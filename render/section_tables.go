@@ -139,8 +139,6 @@ func calls(n int64, den float64) string {
 	return digits(v, 3, "\u202f")
 }
 
-func msCell(ns int64, den float64) string { return digits(float64(ns)/den/1e6, 3, "\u202f") }
-
 func copiesSection(r *Report) (Section, bool) {
 	if len(r.Copies) == 0 {
 		return Section{}, false

@@ -226,23 +226,6 @@ func kernels(r *render.Report) *sheet {
 	return s
 }
 
-func collectives(r *render.Report) *sheet {
-	s := &sheet{name: "Collectives", table: "Collectives", none: "no collective was recorded", frozen: 2, columns: []column{{title: "Rank", kind: count}, {title: "Collective"}, {title: "Group"}, {title: "Message (bytes)", kind: count}, {title: "Calls", kind: count},
-		{title: "Total (ms)", kind: ms}, {title: "Transfer (ms)", kind: ms}, {title: "Peer wait (ms)", kind: ms, bar: true}, {title: "Exposed (ms)", kind: ms}, {title: "Bus bandwidth (bytes/s)", kind: count}, {title: "Divided"}}}
-	for i := range r.Collectives {
-		c := &r.Collectives[i]
-		row := []any{intOr(c.Rank), c.Primitive, c.Group, nil, c.Count, nsToMS(c.DurNS), nil, nil, nsToMS(c.ExposedNS), floatOr(c.BusBW), c.Split}
-		if c.Bytes != nil {
-			row[3] = *c.Bytes
-		}
-		if c.TransferNS != nil && c.PeerWaitNS != nil {
-			row[6], row[7] = nsToMS(*c.TransferNS), nsToMS(*c.PeerWaitNS)
-		}
-		s.rows = append(s.rows, row)
-	}
-	return s
-}
-
 func hardware(r *render.Report) *sheet {
 	s := &sheet{name: "Hardware", table: "Hardware", none: "no sampled log was given", frozen: 2, columns: []column{{title: "GPU"}, {title: "Reading"}, {title: "Unit"}, {title: "At (s from window start)", kind: secs, width: 14}, {title: "UTC"}, {title: "Value", kind: number}, {title: "Covers"}, {title: "File", width: 40}}}
 	var start time.Time

@@ -76,7 +76,7 @@ func Write(w io.Writer, r *render.Report) error {
 	if err != nil {
 		return fmt.Errorf("workbook: %w", err)
 	}
-	sheets := []*sheet{findings(r), checklist(r), ledger(r), steps(r), kernels(r), collectives(r), hardware(r), inputs(r)}
+	sheets := []*sheet{findings(r), checklist(r), ledger(r), steps(r), kernels(r), collectives(r), ranks(r), hardware(r), inputs(r)}
 	if err := f.SetSheetName("Sheet1", "Summary"); err != nil {
 		return fmt.Errorf("workbook: %w", err)
 	}
