@@ -479,10 +479,39 @@ func unseenText(r *Report) string {
 	} else if !kinds["torchprof"] && !kinds["nsys"] && !kinds["nsys-stats"] {
 		no = append(no, "No step, no kernel and no host thread was recorded.")
 	}
-	if !kinds["dmon"] && !kinds["smiquery"] {
-		no = append(no, "No clocks, power or temperatures.")
-	} else if !kinds["smiquery"] {
-		no = append(no, "No clock reasons and no link state.")
+	var clocks, power, temps, reasons, links bool // whatever tool recorded them
+	for i := range r.Series {
+		switch r.Series[i].Metric {
+		case timeline.ClockSM.Name, timeline.ClockMem.Name:
+			clocks = true
+		case timeline.Power.Name:
+			power = true
+		case timeline.TempGPU.Name, timeline.TempMem.Name, timeline.TempMargin.Name:
+			temps = true
+		case timeline.Reasons.Name, timeline.ThrottlePower.Name, timeline.ThrottleSWThermal.Name, timeline.ThrottleHWThermal.Name:
+			reasons = true
+		case timeline.PCIeGen.Name, timeline.PCIeWidth.Name:
+			links = true
+		}
+	}
+	none := func(words []string, has ...bool) {
+		var miss []string
+		for i, ok := range has {
+			if !ok {
+				miss = append(miss, words[i])
+			}
+		}
+		if n := len(miss); n > 0 {
+			text := "No " + miss[n-1] + "."
+			if n > 1 {
+				text = "No " + strings.Join(miss[:n-1], ", ") + " or " + miss[n-1] + "."
+			}
+			no = append(no, text)
+		}
+	}
+	none([]string{"clocks", "power", "temperatures"}, clocks, power, temps)
+	if clocks || power || temps {
+		none([]string{"clock reasons", "link state"}, reasons, links)
 	}
 	if !kinds["sysstat"] && !kinds["gpureport-record"] {
 		no = append(no, "No CPUs and no disks.")
