@@ -1,7 +1,12 @@
 package ledger
 
 import (
+	"cmp"
+	"runtime"
+	"slices"
 	"sort"
+	"sync"
+	"sync/atomic"
 
 	"gpureport/ingest/timeline"
 )
@@ -17,15 +22,25 @@ type waitKey struct {
 // before. So its time since all were together is set against the waiting rank's time since then; both began at one instant, so the excess of
 // the late rank's owners is what it came late by. Where nothing exceeds, what it did meanwhile stands.
 func (m *meeting) blame() {
-	b := m.newBlamer()
+	all := m.newBlamer()
 	sum := map[waitKey]int64{}
-	for ri := range m.waits {
-		for gi := range m.waits[ri] {
-			for _, p := range m.waits[ri][gi] {
-				b.piece(ri, p, sum)
+	var mu sync.Mutex
+	sideBySide(len(m.waits), func(next func() (int, bool)) {
+		b := all.again()
+		mine := map[waitKey]int64{}
+		for ri, ok := next(); ok; ri, ok = next() {
+			for gi := range m.waits[ri] {
+				for _, p := range m.waits[ri][gi] {
+					b.piece(ri, p, mine)
+				}
 			}
 		}
-	}
+		mu.Lock()
+		defer mu.Unlock()
+		for k, d := range mine {
+			sum[k] += d
+		}
+	})
 	for k, d := range sum {
 		m.job.Waits = append(m.job.Waits, Wait{Culprit: k.culprit, Owner: k.owner, Sub: k.sub, DurNS: d, Conf: k.conf})
 	}
@@ -43,7 +58,21 @@ func (m *meeting) blame() {
 		}
 		return a.Conf < b.Conf
 	})
-	m.chains(b)
+	m.chains(all)
+}
+
+// sideBySide calls work on as many CPUs as there are, each with a next that hands out 0 to n-1 once.
+func sideBySide(n int, work func(next func() (int, bool))) {
+	var at atomic.Int64
+	next := func() (int, bool) {
+		i := int(at.Add(1)) - 1
+		return i, i < n
+	}
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() { work(next) })
+	}
+	wg.Wait()
 }
 
 // queued is how soon after the collective before a rank's next one begins when it had been queued behind it: the rank had come long ago.
@@ -56,11 +85,12 @@ type weight struct {
 }
 
 type blamer struct {
-	m    *meeting
-	root []int32              // by instance: the one at whose end all were together; -1 none
-	memo map[deepKey][]weight // of ranks that a late rank waited for
-	sums [][]gpuSums          // by rank and GPU
-	lead []*timeline.Owners   // by instance: what the late rank did since all were together, where that is not cut
+	m     *meeting
+	begin []timeline.Time      // by instance: where the window of the late rank begins, on the reference clock
+	root  []int32              // by instance: the one at whose end all were together; -1 none
+	memo  map[deepKey][]weight // of ranks that a late rank waited for
+	sums  [][]gpuSums          // by rank and GPU
+	lead  []*timeline.Owners   // by instance: what the late rank did since all were together, where that is not cut
 }
 
 type deepKey struct {
@@ -82,12 +112,23 @@ type waitSum struct {
 
 const sumEvery = 64
 
+// again is a blamer of the same meeting that may work beside it.
+func (b *blamer) again() *blamer {
+	c := *b
+	c.memo, c.lead = map[deepKey][]weight{}, make([]*timeline.Owners, len(b.lead))
+	return &c
+}
+
 func (m *meeting) newBlamer() *blamer {
-	b := &blamer{m: m, root: make([]int32, len(m.instances)), memo: map[deepKey][]weight{}, sums: make([][]gpuSums, len(m.job.Ranks)), lead: make([]*timeline.Owners, len(m.instances))}
+	b := &blamer{m: m, begin: make([]timeline.Time, len(m.instances)), root: make([]int32, len(m.instances)), memo: map[deepKey][]weight{}, sums: make([][]gpuSums, len(m.job.Ranks)), lead: make([]*timeline.Owners, len(m.instances))}
 	for k := range m.instances {
 		in := &m.instances[k]
 		// All were together when the instance before ended, unless this one was queued behind it on the rank that came first: then that rank
 		// has waited through both, and the stretch goes on.
+		if in.culprit >= 0 {
+			x := in.members[in.culprit]
+			b.begin[k] = m.common(int(x.rank), m.job.Ranks[x.rank].GPUs[m.col(x).GPU].Window.Start)
+		}
 		b.root[k] = in.prev
 		if in.prev < 0 {
 			continue
@@ -240,11 +281,12 @@ func (b *blamer) unseen(ri int, p waitPiece) (ns int64, key waitKey) {
 		return 0, waitKey{}
 	}
 	m := b.m
+	start := m.local(ri, b.begin[k])
+	if start <= p.Start {
+		return 0, waitKey{}
+	}
 	in := &m.instances[k]
-	x := in.members[in.culprit]
-	r := m.job.Ranks[x.rank]
-	start := m.local(ri, m.common(int(x.rank), r.GPUs[m.col(x).GPU].Window.Start))
-	return max(0, int64(min(start, p.End)-p.Start)), waitKey{r.Process.Rank, timeline.UnknownOwner, timeline.SubNone, in.conf}
+	return int64(min(start, p.End) - p.Start), waitKey{m.job.Ranks[in.members[in.culprit].rank].Process.Rank, timeline.UnknownOwner, timeline.SubNone, in.conf}
 }
 
 // piece books a piece of waiting of rank ri, to the nanosecond.
@@ -391,19 +433,9 @@ func (b *blamer) meanwhile(ri int, p waitPiece) []weight {
 }
 
 func sortWeights(w []weight) {
-	sort.Slice(w, func(i, j int) bool {
-		a, c := &w[i], &w[j]
-		switch {
-		case a.ns != c.ns:
-			return a.ns > c.ns
-		case a.key.culprit != c.key.culprit:
-			return a.key.culprit < c.key.culprit
-		case a.key.owner != c.key.owner:
-			return a.key.owner < c.key.owner
-		case a.key.sub != c.key.sub:
-			return a.key.sub < c.key.sub
-		}
-		return a.key.conf < c.key.conf
+	slices.SortFunc(w, func(a, c weight) int {
+		return cmp.Or(cmp.Compare(c.ns, a.ns), cmp.Compare(a.key.culprit, c.key.culprit), cmp.Compare(a.key.owner, c.key.owner),
+			cmp.Compare(a.key.sub, c.key.sub), cmp.Compare(a.key.conf, c.key.conf))
 	})
 }
 

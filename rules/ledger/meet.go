@@ -368,50 +368,56 @@ func split(c *timeline.Collective, at timeline.Time, conf timeline.Confidence, e
 // divide rewrites the communication of every ledger: waiting wins over moving, moving over what is not divided.
 func (m *meeting) divide() {
 	m.waits = make([][][]waitPiece, len(m.job.Ranks))
-	for ri, r := range m.job.Ranks {
-		m.waits[ri] = make([][]waitPiece, len(r.GPUs))
-		byGPU := make([][]int, len(r.GPUs))
-		for i := range r.Collectives {
-			if c := &r.Collectives[i]; c.Split != timeline.NoConfidence {
-				byGPU[c.GPU] = append(byGPU[c.GPU], i)
+	sideBySide(len(m.job.Ranks), func(next func() (int, bool)) {
+		for ri, ok := next(); ok; ri, ok = next() {
+			m.divideRank(ri, m.job.Ranks[ri])
+		}
+	})
+}
+
+func (m *meeting) divideRank(ri int, r *timeline.Reduced) {
+	m.waits[ri] = make([][]waitPiece, len(r.GPUs))
+	byGPU := make([][]int, len(r.GPUs))
+	for i := range r.Collectives {
+		if c := &r.Collectives[i]; c.Split != timeline.NoConfidence {
+			byGPU[c.GPU] = append(byGPU[c.GPU], i)
+		}
+	}
+	for gi := range r.GPUs {
+		if len(byGPU[gi]) == 0 {
+			continue
+		}
+		g := &r.GPUs[gi]
+		wait := make([]timeline.Segment, 0, len(byGPU[gi]))
+		move := make([]timeline.Segment, 0, len(byGPU[gi]))
+		which := make([]int, 0, len(byGPU[gi])) // collective of each wait segment
+		wEnd, mEnd := timeline.Time(math.MinInt64), timeline.Time(math.MinInt64)
+		for _, i := range byGPU[gi] {
+			c := &r.Collectives[i]
+			at := c.Start + timeline.Time(c.PeerWaitNS)
+			sub := timeline.SubNone
+			if c.Primitive == "send-recv" {
+				sub = timeline.SubPipelineBubble
+			}
+			if a := max(c.Start, wEnd); a < at {
+				wait = append(wait, timeline.Segment{Start: a, Dur: int64(at - a), Row: c.Row, Owner: timeline.CommPeerWait, Sub: sub})
+				which = append(which, i)
+				wEnd = at
 			}
 		}
-		for gi := range r.GPUs {
-			if len(byGPU[gi]) == 0 {
-				continue
+		// Moves begin at the split points, which need not be in order.
+		moves := slices.Clone(byGPU[gi])
+		start := func(i int) timeline.Time { return r.Collectives[i].Start + timeline.Time(r.Collectives[i].PeerWaitNS) }
+		slices.SortStableFunc(moves, func(a, b int) int { return cmp.Compare(start(a), start(b)) })
+		for _, i := range moves {
+			c := &r.Collectives[i]
+			if a := max(start(i), mEnd); a < c.End {
+				move = append(move, timeline.Segment{Start: a, Dur: int64(c.End - a), Row: c.Row, Owner: timeline.CommTransfer})
+				mEnd = c.End
 			}
-			g := &r.GPUs[gi]
-			wait := make([]timeline.Segment, 0, len(byGPU[gi]))
-			move := make([]timeline.Segment, 0, len(byGPU[gi]))
-			which := make([]int, 0, len(byGPU[gi])) // collective of each wait segment
-			wEnd, mEnd := timeline.Time(math.MinInt64), timeline.Time(math.MinInt64)
-			for _, i := range byGPU[gi] {
-				c := &r.Collectives[i]
-				at := c.Start + timeline.Time(c.PeerWaitNS)
-				sub := timeline.SubNone
-				if c.Primitive == "send-recv" {
-					sub = timeline.SubPipelineBubble
-				}
-				if a := max(c.Start, wEnd); a < at {
-					wait = append(wait, timeline.Segment{Start: a, Dur: int64(at - a), Row: c.Row, Owner: timeline.CommPeerWait, Sub: sub})
-					which = append(which, i)
-					wEnd = at
-				}
-			}
-			// Moves begin at the split points, which need not be in order.
-			moves := slices.Clone(byGPU[gi])
-			start := func(i int) timeline.Time { return r.Collectives[i].Start + timeline.Time(r.Collectives[i].PeerWaitNS) }
-			slices.SortStableFunc(moves, func(a, b int) int { return cmp.Compare(start(a), start(b)) })
-			for _, i := range moves {
-				c := &r.Collectives[i]
-				if a := max(start(i), mEnd); a < c.End {
-					move = append(move, timeline.Segment{Start: a, Dur: int64(c.End - a), Row: c.Row, Owner: timeline.CommTransfer})
-					mEnd = c.End
-				}
-			}
-			m.waits[ri][gi] = rewrite(g, under(wait, move), which)
-			account(g)
 		}
+		m.waits[ri][gi] = rewrite(g, under(wait, move), which)
+		account(g)
 	}
 }
 
