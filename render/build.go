@@ -422,6 +422,9 @@ func (b *builder) series() {
 		if c := base.Sources[tr.Source].Clock; int(c) >= 0 && int(c) < len(base.Clocks) {
 			row.Clock = base.Clocks[c].Name
 		}
+		if b.offAxis(s, &row) {
+			continue
+		}
 		at, val := thin(s.At, s.Value, b.w, maxPoints)
 		for _, t := range at {
 			row.AtNS = append(row.AtNS, b.rel(t))

@@ -215,6 +215,9 @@ func machineBlocks(r *Report) []Block {
 	if t, ok := eventsTable(r); ok {
 		out = append(out, t)
 	}
+	if t, ok := offAxisTable(r); ok {
+		out = append(out, t)
+	}
 	for i := range r.Topology {
 		out = append(out, topologyBlock(&r.Topology[i], len(r.Topology) > 1))
 	}

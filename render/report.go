@@ -38,8 +38,9 @@ type Report struct {
 	Machine     []State        `json:"machine"`
 	Topology    []Topology     `json:"topology"`
 	Events      []MachineEvent `json:"events"`
-	Summaries   []Summary      `json:"summaries"`    // sums of a profiler where no trace gives a ledger
-	EventsLeft  int64          `json:"events_left"`  // events beyond those listed
+	Summaries   []Summary      `json:"summaries"`   // sums of a profiler where no trace gives a ledger
+	EventsLeft  int64          `json:"events_left"` // events beyond those listed
+	OffAxis     []OffAxis      `json:"off_axis,omitempty"`
 	Hosts       []RankHost     `json:"hosts"`        // one a clock of the ranks' traces, the reference first; empty where none tells its host
 	Groups      []RankGroup    `json:"groups"`       // communicators
 	Lateness    Lateness       `json:"lateness"`     // no steps where no collective is shared by all ranks

@@ -113,3 +113,19 @@ func TestNothingReadSaysWhatHappened(t *testing.T) {
 		t.Errorf("exit %d:\n%s", r.code, r.stderr)
 	}
 }
+
+// A log without times beside a trace is judged and cannot be drawn: its readings are listed.
+func TestLogWithoutTimesIsListed(t *testing.T) {
+	rep, _ := analyzed(t, "--title", "run", beside(t, "remap-pending", []string{"query.csv"}, map[string]string{"query.csv": "index, power.draw [W]\n0, 610 W\n0, 630 W\n0, 600 W\n"}))
+	for _, o := range rep.OffAxis {
+		if o.Path == "query.csv" && o.Metric == "power_w" && o.N == 3 && o.Median == 610 && o.Min == 600 && o.Max == 630 && o.Why != "" {
+			for _, s := range rep.Series {
+				if s.Path == "query.csv" {
+					t.Errorf("%s is drawn, at %v", s.Metric, s.AtNS)
+				}
+			}
+			return
+		}
+	}
+	t.Errorf("%+v", rep.OffAxis)
+}
