@@ -185,4 +185,7 @@ type Options struct {
 	Set    map[string]string // --set
 	Jobs   int               // workers a file may use; 0: number of CPUs
 	Memory int64             // budget in bytes; 0: default
+	Said   Said              // what digests must agree with; a zero Version: anything will do
+	// NoDigests leaves digests among the files alone: they are the outcome of an earlier run.
+	NoDigests bool
 }

@@ -35,7 +35,8 @@ type File struct {
 	Read     bool
 
 	in     *Input
-	whole  *File // what it is a part of, see Format.Split; nil
+	whole  *File   // what it is a part of, see Format.Split; nil
+	digest *digest // that stands for it; nil
 	stored stored
 	hashed sync.Once // guards the first opening of stored, the one that is hashed
 	hash   *hashedReader
@@ -83,6 +84,14 @@ func OpenContext(ctx context.Context, paths []string, formats []Format, opt Opti
 	s.walk = &walker{ctx: ctx, seen: map[string]bool{}, infos: map[string][]fs.FileInfo{}}
 	var errs []error
 	s.walk.found = func(st stored, d *decoded, head []byte) {
+		if d != nil && isDigest(head) {
+			if !opt.NoDigests {
+				if err := s.openDigest(st, d, as); err != nil {
+					errs = append(errs, err)
+				}
+			}
+			return
+		}
 		f := &File{stored: st, Source: timeline.Source{Path: display(st.path), Bytes: max(st.size, 0), SHA256: st.sum, Format: Unknown}}
 		s.Files = append(s.Files, f)
 		if d == nil {
@@ -115,6 +124,7 @@ func OpenContext(ctx context.Context, paths []string, formats []Format, opt Opti
 	if len(errs) > 0 {
 		return nil, errors.Join(append(errs, s.Close())...)
 	}
+	s.onceEach(ctx)
 	s.name()
 	return s, nil
 }
@@ -250,16 +260,22 @@ func (s *Set) name() {
 		if count[f.Source.Path] < 2 {
 			continue
 		}
+		if f.digest != nil {
+			if dir := path.Dir(f.digest.at.path); dir != "." {
+				f.renamed(display(dir) + "/" + f.Source.Path)
+				continue
+			}
+		}
 		prefix := filepath.Base(filepath.Clean(f.stored.arg))
 		if abs, err := filepath.Abs(f.stored.arg); err == nil {
 			if prefix = filepath.Base(abs); prefix == f.Source.Path {
 				prefix = filepath.Base(filepath.Dir(abs)) // a file argument: its folder
 			}
 		}
-		f.Source.Path = display(prefix) + "/" + f.Source.Path
+		f.renamed(display(prefix) + "/" + f.Source.Path)
 	}
 	slices.SortStableFunc(s.Files, func(a, b *File) int {
-		return cmp.Or(cmp.Compare(a.Source.Path, b.Source.Path), cmp.Compare(a.stored.arg, b.stored.arg), cmp.Compare(a.stored.path, b.stored.path))
+		return cmp.Or(cmp.Compare(a.Source.Path, b.Source.Path), cmp.Compare(a.stored.arg, b.stored.arg), cmp.Compare(a.stored.path, b.stored.path), cmp.Compare(a.Source.SHA256, b.Source.SHA256))
 	})
 	used := map[string]bool{}
 	for _, f := range s.Files {
@@ -268,7 +284,7 @@ func (s *Set) name() {
 			p = fmt.Sprintf("%s#%d", f.Source.Path, i)
 		}
 		used[p] = true
-		f.Source.Path = p
+		f.renamed(p)
 		if f.in != nil {
 			f.in.Path = p
 		}
@@ -334,9 +350,16 @@ func (s *Set) Bulk() []int {
 	return out
 }
 
-// ReadBulk reads file i into a timeline of its own, whose only source has SourceID 0. Different files may be read at the same time.
+// ReadBulk reads file i into a timeline of its own, whose only source has SourceID 0; of a digest, what outlived the spans. Different files may be read at the same time.
 // What it found out about the file is in Files[i]. An error means that the file is unusable; it is listed there too.
 func (s *Set) ReadBulk(ctx context.Context, i int) (*timeline.Timeline, error) {
+	if s.IsDigest(i) {
+		_, sampled, err := s.ReadDigest(i)
+		if sampled == nil && err == nil {
+			sampled = &timeline.Timeline{}
+		}
+		return sampled, err
+	}
 	return s.read(ctx, s.Files[i])
 }
 
@@ -398,10 +421,7 @@ func (s *Set) ReadBase(ctx context.Context) (*timeline.Timeline, error) {
 		}
 		switch {
 		case f.Format == nil || f.Format.Read == nil:
-			if err := f.finishHash(ctx); err != nil && ctx.Err() == nil {
-				f.Problems = append(f.Problems, timeline.Problem{Code: "ingest/damaged-file", Severity: timeline.Error, Path: f.Source.Path, Message: err.Error(), Count: 1})
-			}
-			f.Clock = timeline.Clock{Name: f.Source.Path, Why: "not read"}
+			f.known(ctx)
 		case !f.Format.Bulk:
 			tl, err := s.read(ctx, f)
 			if ctx.Err() != nil {

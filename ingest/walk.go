@@ -74,9 +74,12 @@ func (w *walker) arg(p string) error {
 	return nil
 }
 
+// TempPrefix begins the names of digests that are not whole yet.
+const TempPrefix = ".gpureport-"
+
 // skipName tells names that desktops and version control strew about.
 func skipName(name string) bool {
-	return name == ".git" || name == ".DS_Store" || name == "__MACOSX" || name == "Thumbs.db" || name == "desktop.ini" || strings.HasPrefix(name, "._")
+	return name == ".git" || name == ".DS_Store" || name == "__MACOSX" || name == "Thumbs.db" || name == "desktop.ini" || strings.HasPrefix(name, "._") || strings.HasPrefix(name, TempPrefix)
 }
 
 func (w *walker) dir(arg, p, rel string, above map[string]bool, depth int) {

@@ -84,6 +84,9 @@ func analyze(cmd *cobra.Command, f *analyzeFlags, paths []string) error {
 	if err != nil {
 		return err
 	}
+	if opt.Said, err = f.saidOf(f.steps, f.rules); err != nil {
+		return err
+	}
 	set, err := ingest.OpenContext(cmd.Context(), paths, formats.List, opt)
 	if err != nil {
 		return err
@@ -91,6 +94,9 @@ func analyze(cmd *cobra.Command, f *analyzeFlags, paths []string) error {
 	defer set.Close()
 	if len(set.Files) == 0 {
 		return fmt.Errorf("%s: no files in it", strings.Join(paths, ", "))
+	}
+	if reduced := set.ReducedFiles(); len(reduced) > 0 && f.from+f.to != "" {
+		return fmt.Errorf("--from, --to: %s is here as a digest, which cannot be cut: give the trace itself", reduced[0])
 	}
 	job := &job{set: set, tables: tables, opt: opt, lopt: ledger.Options{Steps: f.steps, Set: opt.Set}}
 	in, wall, err := job.read(cmd.Context(), f.from, f.to, progressTo(cmd.ErrOrStderr()))
@@ -109,6 +115,9 @@ func analyze(cmd *cobra.Command, f *analyzeFlags, paths []string) error {
 	title := f.title
 	if title == "" {
 		title = titleOf(paths)
+		if titles, all := set.DigestTitles(); all && len(titles) == 1 {
+			title = titles[0]
+		}
 	}
 	r := render.Build(&render.Input{Version: toolVersion(), Title: title, In: in, Facts: fset, Checks: checks, Verdict: engine.Decide(checks, engine.InputOf(fset)), Wall: wall, Said: f.said()})
 	files, err := writeAll(f.out, r, kinds)
@@ -336,54 +345,81 @@ func setAside(base *timeline.Timeline, met *ledger.Job) {
 	}
 }
 
-// reduce reads the traces, as many at a time as there are CPUs, and keeps only what outlives their spans: the reductions of all, and
-// the sampled readings of each.
+// reduce reads the traces side by side, as many as there are CPUs and as fit the memory budget, and keeps only what outlives their spans:
+// the reductions of all, and the sampled readings of each.
 func (j *job) reduce(ctx context.Context, p progress) ([]*timeline.Reduced, []*timeline.Timeline, error) {
 	bulk := j.set.Bulk()
-	p.start(len(bulk))
 	out, sampled := make([][]*timeline.Reduced, len(bulk)), make([]*timeline.Timeline, len(bulk))
-	errs := make([]error, len(bulk))
-	sem := make(chan struct{}, j.atOnce(len(bulk)))
-	var wg sync.WaitGroup
-	for k, i := range bulk {
-		sem <- struct{}{}
-		wg.Add(1)
+	err := j.each(ctx, bulk, p, func(k, i int) (err error) {
+		out[k], sampled[k], err = j.reduceOne(ctx, i)
+		return err
+	})
+	return slices.Concat(out...), sampled, err
+}
+
+// reduceOne reads one trace or the digest of one. A file that is unusable gives nothing: it is listed as a problem of its own.
+func (j *job) reduceOne(ctx context.Context, i int) ([]*timeline.Reduced, *timeline.Timeline, error) {
+	if j.set.IsDigest(i) {
+		reds, sampled, _ := j.set.ReadDigest(i)
+		return reds, sampled, nil
+	}
+	tl, err := j.set.ReadBulk(ctx, i)
+	if err != nil {
+		return nil, nil, ctx.Err()
+	}
+	if tl.Spans.Len() >= 1<<20 {
+		// Columns of millions of rows hold no pointers: collecting them is cheap, and what waits for it is a share of them.
+		debug.SetGCPercent(25)
+	}
+	sampled := tl.Sampled()
+	reds, err := ledger.Reduce(tl, j.tables, j.lopt)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", j.set.Files[i].Source.Path, err)
+	}
+	return reds, sampled, err
+}
+
+// each calls do for files, with the position in the list and the file's number: side by side, a CPU each, as long as what they take
+// together stays within the memory budget. A file larger than the budget is read alone.
+func (j *job) each(ctx context.Context, files []int, p progress, do func(k, i int) error) error {
+	p.start(len(files))
+	left := j.opt.Memory
+	if left <= 0 {
+		left = freeMemory() / 2
+	}
+	var mu sync.Mutex
+	done := sync.NewCond(&mu)
+	running := 0
+	errs := make([]error, len(files))
+	for k, i := range files {
+		size := j.set.Size(i)
+		mu.Lock()
+		for running > 0 && (running >= runtime.NumCPU() || size > left) {
+			done.Wait()
+		}
+		running++
+		left -= size
+		mu.Unlock()
 		go func() {
-			defer func() { <-sem; wg.Done(); p.step() }()
-			tl, err := j.set.ReadBulk(ctx, i)
-			if err != nil {
-				if ctx.Err() != nil {
-					errs[k] = ctx.Err()
-				}
-				return // listed as a problem of its file
-			}
-			if tl.Spans.Len() >= 1<<20 {
-				// Columns of millions of rows hold no pointers: collecting them is cheap, and what waits for it is a share of them.
-				debug.SetGCPercent(25)
-			}
-			sampled[k] = tl.Sampled()
-			out[k], errs[k] = ledger.Reduce(tl, j.tables, j.lopt)
-			if errs[k] != nil {
-				errs[k] = fmt.Errorf("%s: %w", j.set.Files[i].Source.Path, errs[k])
+			defer func() {
+				mu.Lock()
+				running--
+				left += size
+				mu.Unlock()
+				done.Signal()
+				p.step()
+			}()
+			if errs[k] = ctx.Err(); errs[k] == nil {
+				errs[k] = do(k, i)
 			}
 		}()
 	}
-	wg.Wait()
-	return slices.Concat(out...), sampled, errors.Join(errs...)
-}
-
-// atOnce is how many traces are read side by side: a CPU each, within the memory budget (a read trace takes about 0.4 of its plain size,
-// which is some ten times its compressed size).
-func (j *job) atOnce(n int) int {
-	k := min(n, max(1, runtime.NumCPU()))
-	if j.opt.Memory > 0 {
-		var largest int64 = 1
-		for _, i := range j.set.Bulk() {
-			largest = max(largest, j.set.Files[i].Source.Bytes*5)
-		}
-		k = min(k, int(j.opt.Memory/largest))
+	mu.Lock()
+	for running > 0 {
+		done.Wait()
 	}
-	return max(k, 1)
+	mu.Unlock()
+	return errors.Join(errs...)
 }
 
 // windowOf is all that traces and placed logs cover. A log of no placed clock counts where there is nothing else: its axis is its own. A

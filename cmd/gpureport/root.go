@@ -28,7 +28,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newAnalyze(), newInspect(), newRecord(), newRules(), &cobra.Command{
+	root.AddCommand(newAnalyze(), newInspect(), newDigest(), newRecord(), newRules(), &cobra.Command{
 		Use:   "version",
 		Short: "print the version",
 		Args:  cobra.NoArgs,
