@@ -560,7 +560,7 @@ func middleRow(r *Report, rows []int) LedgerRow {
 
 // waitCharts draws who waited for whom in the steps with the longest waits.
 func waitCharts(r *Report) (WaitCharts, bool) {
-	w := WaitCharts{ID: "wait-chains", Title: "Who waited for whom, in the worst steps", Lead: "The late rank’s time is drawn up to the moment it came; where in the wait it lay is not said."}
+	w := WaitCharts{ID: "wait-chains", Title: "Who waited for whom, in the worst steps", Lead: "The longest waits of each, one for every late rank. That rank’s time is drawn up to the moment it came; where in the wait it lay is not said."}
 	seen := map[string]bool{}
 	for i := range r.Chains {
 		c := &r.Chains[i]

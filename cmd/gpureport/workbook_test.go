@@ -58,6 +58,7 @@ func TestWorkbooks(t *testing.T) {
 			if n := len(cellsOf(t, f, "Checklist")) - 1; n != len(rep.Checks) {
 				t.Errorf("Checklist has %d rows, the report %d checks", n, len(rep.Checks))
 			}
+			rankRows(t, f, rep)
 			partsAreSafe(t, path, rep)
 			if p.name == "hostile" {
 				for _, name := range []string{hostileKernel, `=HYPERLINK("http://example.invalid","x")`} {
@@ -66,6 +67,31 @@ func TestWorkbooks(t *testing.T) {
 				cellIsText(t, f, "Inputs", hostileFile)
 			}
 		})
+	}
+}
+
+// rankRows holds the sheet of ranks to a row a rank, its lateness as in the report.
+func rankRows(t *testing.T, f *excelize.File, rep *render.Report) {
+	t.Helper()
+	rows := cellsOf(t, f, "Ranks")
+	if len(rep.StepMarks) == 0 {
+		return
+	}
+	if len(rows)-1 != len(rep.StepMarks) {
+		t.Fatalf("Ranks has %d rows, the report %d ranks", len(rows)-1, len(rep.StepMarks))
+	}
+	late, last := slices.Index(rows[0], "Late, median (ms)"), slices.Index(rows[0], "Last to arrive (steps)")
+	for i := range rep.Lateness.Rows {
+		l := &rep.Lateness.Rows[i]
+		if l.MedianNS == nil {
+			continue
+		}
+		if got, err := strconv.ParseFloat(rows[i+1][late], 64); err != nil || math.Abs(got-float64(*l.MedianNS)/1e6) > 1e-9 {
+			t.Errorf("Ranks row %d: late %q, want %d ns", i+2, rows[i+1][late], *l.MedianNS)
+		}
+		if got := rows[i+1][last]; got != strconv.Itoa(l.Last) {
+			t.Errorf("Ranks row %d: last to arrive %q, want %d", i+2, got, l.Last)
+		}
 	}
 }
 
@@ -228,7 +254,8 @@ func partsAreSafe(t *testing.T, path string, rep *render.Report) {
 		src.Close()
 	}
 	want := 0
-	for _, has := range []bool{len(rep.Ledger) > 0, len(rep.Steps) > 0, len(rep.Kernels) > 0, slices.ContainsFunc(rep.Series, func(s render.Series) bool { return s.Metric == "clock_sm_hz" })} {
+	for _, has := range []bool{len(rep.Ledger) > 0, len(rep.Steps) > 0, len(rep.Kernels) > 0,
+		slices.ContainsFunc(rep.Lateness.Rows, func(l render.LateRow) bool { return l.MedianNS != nil }), slices.ContainsFunc(rep.Series, func(s render.Series) bool { return s.Metric == "clock_sm_hz" })} {
 		if has {
 			want++
 		}
