@@ -57,6 +57,7 @@ var Catalogue = []*Deriver{
 	Flight,
 	Ports,
 	Straggler,
+	LateRanks,
 	LateCard,
 	// Stage shape.
 	Shapes,

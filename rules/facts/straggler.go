@@ -136,8 +136,18 @@ func missingRanks(p *Pass) {
 	p.Set(runRanksMissing, 0, measured(float64(max(0, missing))))
 }
 
-// nameCulprit sets who is late; -1: nobody can be named.
+// nameCulprit sets who is late; -1: nobody can be named. It is whom the others' waiting leads back to: a rank that waited itself for another
+// only passes it on.
 func nameCulprit(p *Pass, conf Confidence, refs []Ref, nrefs int) int {
+	blamed := map[int]int64{}
+	var all, told int64
+	for _, w := range p.Job.Waits {
+		all += w.DurNS
+		if w.Culprit >= 0 {
+			blamed[w.Culprit] += w.DurNS
+			told += w.DurNS
+		}
+	}
 	why := ""
 	var top *ledger.Culprit
 	for i := range p.Job.Culprits {
@@ -145,15 +155,23 @@ func nameCulprit(p *Pass, conf Confidence, refs []Ref, nrefs int) int {
 		if c.Rank < 0 || c.Of <= 0 {
 			continue
 		}
-		if top == nil || c.WaitNS > top.WaitNS || c.WaitNS == top.WaitNS && c.Rank < top.Rank {
+		if top == nil || cmp.Or(cmp.Compare(blamed[c.Rank], blamed[top.Rank]), cmp.Compare(c.WaitNS, top.WaitNS), cmp.Compare(top.Rank, c.Rank)) > 0 {
 			top = c
 		}
 	}
+	missing, _ := p.Get(runRanksMissing, 0)
+	refused := clocksRefused(p.Job)
 	switch {
 	case len(p.Job.Ranks) < 2:
 		why = "only one rank's trace is here, and who is late shows in the traces of all"
+	case refused != "":
+		why = refused
+	case top == nil && missing.Num > 0:
+		why = fmt.Sprintf("the traces of %.0f ranks are not here, and those that are waited as long as one another: the late one may be among the missing", missing.Num)
 	case top == nil:
 		why = "no collective in which every rank is seen made another wait"
+	case missing.Num > 0 && 2*told < all:
+		why = fmt.Sprintf("most of what was waited leads to none of the ranks that are here: the late one may be among the %.0f whose traces are not", missing.Num)
 	}
 	if why != "" {
 		p.missAll(0, why, runCulprit, runCulpritShare, runPersistent)
@@ -162,7 +180,7 @@ func nameCulprit(p *Pass, conf Confidence, refs []Ref, nrefs int) int {
 	share := min(1, float64(top.Last)/float64(top.Of))
 	v := Value{Num: share, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf}
 	p.Set(runCulpritShare, 0, v)
-	if share < persistentFrom(len(p.Job.Ranks)) {
+	if share < persistentFrom(len(p.Job.Ranks)) || 2*blamed[top.Rank] < told {
 		v.Num = 0
 		p.Set(runPersistent, 0, v)
 		p.Miss(runCulprit, 0, fmt.Sprintf("the late rank changes: rank %d, for which the others waited longest, was last in %.0f %% of the collectives", top.Rank, 100*share))
@@ -222,6 +240,9 @@ func causeOf(p *Pass, culprit int, wait, undivided, window int64, refs []Ref, nr
 	if len(sums) == 0 {
 		sums = charged
 	}
+	if culprit >= 0 {
+		sums = sums.behindLoader(p.Job, culprit)
+	}
 	if known == 0 || len(sums) == 0 {
 		p.missAll(0, "which rank was late could not be told for any wait", runCause, runCauseShare, runLoaderSkew)
 		return
@@ -234,7 +255,11 @@ func causeOf(p *Pass, culprit int, wait, undivided, window int64, refs []Ref, nr
 	case share < mainCause:
 		cause = causeUnknown
 	case cause == causeCompute && culprit >= 0:
-		cause = computeCause(p, culprit)
+		if cause = computeCause(p, culprit); cause == causeUnknown && slowedCard(p, culprit, causeCompute) {
+			cause = causeHardware
+		}
+	case cause == causeTransfer && culprit >= 0 && slowedCard(p, culprit, causeTransfer):
+		cause = causeHardware
 	case cause == causeCompute:
 		cause = causeUnknown
 	}
@@ -262,6 +287,48 @@ func (s *classSums) add(cause string, ns int64) {
 		cause string
 		ns    int64
 	}{cause, ns})
+}
+
+// behindLoader gives to the loader what a host seems to hold the late rank with, where its thread stood in next() for at least half as long
+// beyond the other ranks: what the thread does after the batch has come would have been hidden had it come in time.
+func (s classSums) behindLoader(job *ledger.Job, culprit int) classSums {
+	host := s.of(causeHost)
+	if host == 0 {
+		return s
+	}
+	var mine float64
+	var others []float64
+	for _, r := range job.Ranks {
+		if len(r.NextNS) == 0 {
+			return s
+		}
+		x := make([]float64, len(r.NextNS))
+		for i, ns := range r.NextNS {
+			x[i] = float64(ns)
+		}
+		if r.Process.Rank == culprit {
+			mine = median(x)
+		} else {
+			others = append(others, median(x))
+		}
+	}
+	if len(others) == 0 || mine-median(others) < mainCause*float64(s.total()) {
+		return s
+	}
+	var out classSums
+	for _, x := range s {
+		if x.cause == causeHost {
+			x.cause = causeData
+		}
+		out.add(x.cause, x.ns)
+	}
+	return out
+}
+
+// slowedCard tells whether the readings of the late rank's card show a fault that slows what made it late.
+func slowedCard(p *Pass, culprit int, what string) bool {
+	l := cardOfLate(p, culprit)
+	return l.Cause == causeHardware && (l.Slows == what || l.Slows == "")
 }
 
 func (s classSums) of(cause string) int64 {
@@ -461,6 +528,9 @@ func computeCause(p *Pass, culprit int) string {
 	if shaped && len(theirs) > 0 {
 		switch usual := median(theirs); {
 		case mine > usual*(1+sameWork):
+			if slower, ok := slowerForWork(p.Job, culprit, flops); ok && slower >= 1+moreTime {
+				return causeUnknown // more work, and more time for as much of it: which of the two is not told
+			}
 			return causeUneven
 		case mine >= usual*(1-sameWork):
 			equal = true
@@ -495,6 +565,28 @@ func computeCause(p *Pass, culprit int) string {
 		return causeHardware
 	}
 	return causeUnknown
+}
+
+// slowerForWork is the time a rank's matrix products took for as much work, out of the median of the others'.
+func slowerForWork(job *ledger.Job, culprit int, flops func(*timeline.Reduced) float64) (float64, bool) {
+	var mine float64
+	var others []float64
+	for _, r := range job.Ranks {
+		g := mainGPU(r)
+		if g == nil || r.Rank.MatmulShapedNS <= 0 || flops(r) <= 0 {
+			continue
+		}
+		x := perStep(g, r.Rank.MatmulShapedNS) / flops(r)
+		if r.Process.Rank == culprit {
+			mine = x
+		} else {
+			others = append(others, x)
+		}
+	}
+	if mine <= 0 || len(others) == 0 {
+		return 0, false
+	}
+	return mine / median(others), true
 }
 
 // sameKernels compares kernels of equal name and equal count a step with the median of the other GPUs: the time they took here over
