@@ -480,8 +480,15 @@ func unseenText(r *Report) string {
 		no = append(no, "No step, no kernel and no host thread was recorded.")
 	}
 	var clocks, power, temps, reasons, links bool // whatever tool recorded them
+	var metrics []string
 	for i := range r.Series {
-		switch r.Series[i].Metric {
+		metrics = append(metrics, r.Series[i].Metric)
+	}
+	for i := range r.OffAxis {
+		metrics = append(metrics, r.OffAxis[i].Metric)
+	}
+	for _, m := range metrics {
+		switch m {
 		case timeline.ClockSM.Name, timeline.ClockMem.Name:
 			clocks = true
 		case timeline.Power.Name:
