@@ -432,15 +432,15 @@ var (
 	runLateName = &Decl{ID: "run.late_gpu", Doc: "The GPU that is low most often while every other is full.", Unit: unit.Text, Per: Run, Capture: "C1"}
 )
 
-// CrossGPU asks who dips: all GPUs together, or one while the others are full and wait for it. Missing with one sampled GPU, and
-// where the logs of the GPUs share no time line.
-var CrossGPU = &Deriver{Name: "cross-gpu", Gives: []*Decl{runJaccard, runDipGPUs, runLateLow, runLateName}, Run: func(p *Pass) {
-	curves, ids, _, cover, why := p.commonCurves()
+// CrossGPU asks who dips: all GPUs together, those of one host, or one while the others are full and wait for it; and who dips first. Missing
+// with one sampled GPU, and where the logs of the GPUs share no time line; hosts are compared where their clocks are placed within two samples.
+var CrossGPU = &Deriver{Name: "cross-gpu", Gives: []*Decl{runJaccard, runDipGPUs, runLateLow, runLateName, runDipScope, runDipSays, runDipLeads, runDipHosts}, Run: func(p *Pass) {
+	curves, ids, step, cover, why := p.commonCurves()
 	if why == "" && len(curves[0]) < minSamples {
 		why = tooFew(len(curves[0]))
 	}
 	if why != "" {
-		p.missAll(0, why, runJaccard, runDipGPUs, runLateLow, runLateName)
+		p.missAll(0, why, runJaccard, runDipGPUs, runLateLow, runLateName, runDipScope, runDipSays, runDipLeads, runDipHosts)
 		return
 	}
 	num := func(v float64) Value { return Value{Num: v, Cover: cover, Conf: timeline.Hint} }
@@ -465,6 +465,7 @@ var CrossGPU = &Deriver{Name: "cross-gpu", Gives: []*Decl{runJaccard, runDipGPUs
 		}
 	}
 	p.Set(runDipGPUs, 0, num(float64(dipping)))
+	p.dipScope(ids, curves, dips, step, cover)
 	if dipping == 0 {
 		p.Miss(runJaccard, 0, "no GPU's utilisation dips 25 points below its median")
 	} else {
