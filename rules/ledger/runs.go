@@ -268,7 +268,7 @@ func joins(r *run, x *timeline.Reduced) relation {
 	for _, m := range r.reds {
 		// The clocks of two hosts may differ by more than a short recording lasts.
 		slack := timeline.Time(0)
-		if p, q := hostOf(m), hostOf(x); wa > 1 && p != "" && q != "" && !sameHost(p, q) && alike(m, x) {
+		if p, q := hostOf(m), hostOf(x); wa > 1 && p != "" && q != "" && !sameHost(p, q) && sameKinds(m, x) {
 			slack = clocksApart
 		}
 		overlap = overlap || (m.Recorded.Start < x.Recorded.End+slack && x.Recorded.Start < m.Recorded.End+slack)
@@ -327,6 +327,23 @@ func alike(a, b *timeline.Reduced) bool {
 		}
 	}
 	return known >= 3
+}
+
+// sameKinds tells whether two ranks issued collectives of the same primitives and sizes, in whatever order.
+func sameKinds(a, b *timeline.Reduced) bool {
+	type kind struct {
+		primitive string
+		bytes     int64
+	}
+	kinds := func(r *timeline.Reduced) map[kind]bool {
+		out := map[kind]bool{}
+		for i := range r.Collectives {
+			out[kind{r.Collectives[i].Primitive, r.Collectives[i].Bytes}] = true
+		}
+		return out
+	}
+	x, y := kinds(a), kinds(b)
+	return len(x) > 0 && maps.Equal(x, y)
 }
 
 // digitless replaces each run of digits by one #: names of one job's ranks are then equal.

@@ -80,3 +80,29 @@ func TestCapturesAtTheSameTime(t *testing.T) {
 		})
 	}
 }
+
+// Short recordings of one job, on hosts whose clocks differ by more than they last, are one run; those of one host a second later are not.
+func TestHostsWhoseClocksDiffer(t *testing.T) {
+	capture := func(host string, rank int, start timeline.Time, bytes int64) *timeline.Reduced {
+		r := &timeline.Reduced{Path: host + "/r" + string(rune('a'+rank)), Process: timeline.Process{Rank: rank, WorldSize: 2, PID: int64(rank + 1), Host: host},
+			Recorded: timeline.Interval{Start: start, End: start + 80e6}}
+		r.GPUs = []timeline.GPULedger{{Window: r.Recorded, Ops: 10}}
+		r.Collectives = []timeline.Collective{{Primitive: "all-reduce", Bytes: bytes, Start: start, End: start + 1e6}}
+		return r
+	}
+	for _, c := range []struct {
+		what  string
+		other *timeline.Reduced
+		ranks int
+	}{
+		{"clocks 300 ms apart", capture("n2", 1, 300e6, 8), 2},
+		{"other collectives", capture("n2", 1, 300e6, 16), 1},
+		{"two seconds later", capture("n2", 1, 2e9, 8), 1},
+		{"one host", capture("n1", 1, 300e6, 8), 1},
+	} {
+		c.other.Path = "elsewhere/trace"
+		if j := Meet([]*timeline.Reduced{capture("n1", 0, 0, 8), c.other}, &Tables{}, Options{}); len(j.Ranks) != c.ranks {
+			t.Errorf("%s: %d ranks, want %d", c.what, len(j.Ranks), c.ranks)
+		}
+	}
+}
