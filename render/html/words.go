@@ -14,7 +14,7 @@ var zh = map[string]string{
 	"choose a rank": "选择 rank", "late": "迟到", "median": "中位", "Hidden comm.": "隐藏通信", "GPU, rank": "GPU, rank", "limit": "界限",
 	"Events": "事件", "Utilisation": "利用率", "Who held the GPU": "谁占用了 GPU", "held by": "占用者", "step": "步", "same step": "同一步", "no analysed step": "没有分析到的步", "Step by step": "逐步",
 	"not recorded": "未记录", "to": "至", "Where to run it": "在哪里运行", "Answers": "可回答", "instant": "瞬时", "window before": "此前窗口",
-	"total": "累计", "not read": "未读取", "steps": "步", "GPU": "GPU", "At, s": "开始, s", "Took, ms": "用时, ms", "Owners": "占用者",
+	"total": "累计", "not read": "未读取", "not known": "未知", "steps": "步", "GPU": "GPU", "At, s": "开始, s", "Took, ms": "用时, ms", "Owners": "占用者",
 	"Value": "数值", "Curve": "曲线", "Checks": "检查",
 	"Left out so that the page stays small:":                        "为控制页面大小而略去：",
 	"true intervals (zoom stops at the steps)":                      "逐段时间（缩放只到步）",
