@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"gpureport/fixtures/sim"
 	"gpureport/ingest"
 	"gpureport/ingest/formats"
+	"gpureport/ingest/timeline"
 	"gpureport/rules/engine"
 	"gpureport/rules/facts"
 	"gpureport/rules/ledger"
@@ -151,3 +153,61 @@ func (d *diagnosis) judge(t *testing.T, truth *sim.ManyTruth) {
 }
 
 func abs(x float64) float64 { return max(x, -x) }
+
+// With ranks missing the late one is still named if it is there and its lateness shows, and nobody else ever is; one rank alone names nobody.
+func TestLateRankWithRanksMissing(t *testing.T) {
+	named := 0
+	for n, c := range []struct {
+		kind    string
+		missing int // beside or with the culprit
+		with    bool
+	}{{sim.LateLoader, 1, false}, {sim.LateLoader, 3, false}, {sim.LateHost, 1, false}, {sim.LateTokens, 3, false}, {sim.LateLoader, 1, true}, {sim.LateHost, 3, true}, {sim.LateLoader, 7, false}, {sim.LateNone, 3, false}} {
+		t.Run(fmt.Sprintf("%s/%d/%v", c.kind, c.missing, c.with), func(t *testing.T) {
+			dir := t.TempDir()
+			truth, err := sim.Many(dir, sim.ManyOptions{Kind: c.kind, Seed: uint64(8000 + n), Ranks: 8, Hosts: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			gone := 0
+			remove := func(rank int) {
+				if err := os.Remove(filepath.Join(dir, filepath.FromSlash(truth.Files[rank][0]))); err != nil {
+					t.Fatal(err)
+				}
+				gone++
+			}
+			if c.with {
+				remove(truth.Culprit)
+			}
+			for i := 0; gone < c.missing; i++ {
+				if i != truth.Culprit {
+					remove(i)
+				}
+			}
+			d := diagnose(t, dir)
+			rank, why, ok := d.num("run.culprit_rank_count")
+			switch {
+			case ok && (c.with || c.missing == 7 || int(rank) != truth.Culprit):
+				t.Errorf("rank %v is named\n%s", rank, d.describe())
+			case !ok && why == "":
+				t.Error("nobody is named, and nothing says why")
+			case ok:
+				named++
+				if d.verdict.Cause != truth.Cause {
+					t.Errorf("cause %s, want %s\n%s", d.verdict.Cause, truth.Cause, d.describe())
+				}
+			}
+			if d.verdict.Culprit >= 0 != ok {
+				t.Errorf("the verdict's culprit is %d\n%s", d.verdict.Culprit, d.describe())
+			}
+			if c.missing == 7 && d.verdict.Confidence > timeline.Inferred {
+				t.Errorf("one rank alone, and the verdict is %v", d.verdict.Confidence)
+			}
+			if !ok {
+				t.Log(why)
+			}
+		})
+	}
+	if named == 0 {
+		t.Error("no late rank was named in any draw")
+	}
+}
