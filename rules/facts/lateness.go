@@ -13,6 +13,8 @@ var (
 		Doc: "Median over the steps of how long after the first rank the late one came to the first collective of the step that all share; true to run.clock_error_s."}
 	runClockError = &Decl{ID: "run.clock_error_s", Unit: unit.Second, Per: Run, Max: 1e6, Capture: "C4",
 		Doc: "Difference between two ranks' arrivals below which nothing is said: three times what is left between the clocks of hosts once their difference is taken off; 0 on one clock."}
+	runCulpritSays = &Decl{ID: "run.culprit_says", Unit: unit.Text, Per: Run, Capture: "C4",
+		Doc: "Who is late: how often it came last, by how much, and what its own ledger was in meanwhile; or why nobody is named."}
 	rankLate = &Decl{ID: "rank.late_p50_s", Unit: unit.Second, Per: Rank, Max: 1e6, Capture: "C4",
 		Doc: "Median over the steps of how long after the first rank this one came to the first collective of the step that all share; true to run.clock_error_s."}
 	rankLateFrac = &Decl{ID: "rank.late_frac", Unit: unit.Frac, Per: Rank, Max: 1, Capture: "C4",
@@ -23,7 +25,12 @@ var (
 
 // LateRanks asks how late each rank comes to the first collective of a step that all of them share. Missing with one rank, where no
 // collective is shared by all, or where the clocks of hosts cannot be compared.
-var LateRanks = &Deriver{Name: "late-ranks", After: []*Deriver{Straggler}, Gives: []*Decl{runCulpritLate, runClockError, rankLate, rankLateFrac, rankLastFrac}, Run: func(p *Pass) {
+var LateRanks = &Deriver{Name: "late-ranks", After: []*Deriver{Straggler}, Gives: []*Decl{runCulpritLate, runClockError, runCulpritSays, rankLate, rankLateFrac, rankLastFrac}, Run: func(p *Pass) {
+	lateRanks(p)
+	whoIsLate(p)
+}}
+
+func lateRanks(p *Pass) {
 	l := &p.Job.Late
 	why := ""
 	switch {
@@ -109,7 +116,55 @@ var LateRanks = &Deriver{Name: "late-ranks", After: []*Deriver{Straggler}, Gives
 		}
 		p.Miss(runCulpritLate, 0, why)
 	}
-}}
+}
+
+// whoIsLate puts into words what is known of the late rank.
+func whoIsLate(p *Pass) {
+	v, ok := p.Get(runCulprit, 0)
+	if !ok {
+		_, need := p.Facts.Get(0, runCulprit.ID)
+		if len(p.Job.Ranks) < 2 {
+			p.Miss(runCulpritSays, 0, need.Why)
+			return
+		}
+		p.Set(runCulpritSays, 0, Value{Text: "nobody is named: " + need.Why, Cover: 1, Conf: timeline.Inferred})
+		return
+	}
+	rank := int(v.Num)
+	text := fmt.Sprintf("rank %d", rank)
+	for _, r := range p.Job.Ranks {
+		if r.Process.Rank == rank && r.Process.Host != "" && len(p.Job.Hosts) > 1 {
+			text += " of host " + r.Process.Host
+		}
+	}
+	if share, ok := p.Get(runCulpritShare, 0); ok {
+		text += fmt.Sprintf(", last in %.0f %% of them", 100*share.Num)
+	}
+	if late, ok := p.Get(runCulpritLate, 0); ok {
+		text += fmt.Sprintf(", %.2f ms after the first at the first collective of a step", 1e3*late.Num)
+		if e, ok := p.Get(runClockError, 0); ok && e.Num > 0 {
+			text += fmt.Sprintf(" (true to %.3f ms)", 1e3*e.Num)
+		}
+	}
+	var by timeline.Owners
+	var all int64
+	for _, w := range p.Job.Waits {
+		if w.Culprit == rank {
+			by[w.Owner] += w.DurNS
+			all += w.DurNS
+		}
+	}
+	most := timeline.UnknownOwner
+	for o := range by {
+		if by[o] > by[most] {
+			most = timeline.Owner(o)
+		}
+	}
+	if most != timeline.UnknownOwner && all > 0 {
+		text += fmt.Sprintf("; its ledger has more %s than theirs (%.0f %% of what it came late by)", most, 100*float64(by[most])/float64(all))
+	}
+	p.Set(runCulpritSays, 0, Value{Text: text, Cover: 1, Conf: v.Conf})
+}
 
 // medianStep is the median length of a step over all GPUs, ns.
 func medianStep(job *ledger.Job) float64 {

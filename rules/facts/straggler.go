@@ -167,11 +167,11 @@ func nameCulprit(p *Pass, conf Confidence, refs []Ref, nrefs int) int {
 	case refused != "":
 		why = refused
 	case top == nil && missing.Num > 0:
-		why = fmt.Sprintf("the traces of %.0f ranks are not here, and those that are waited as long as one another: the late one may be among the missing", missing.Num)
+		why = fmt.Sprintf("%.0f of the ranks have no trace here, and those that have one waited as long as one another: the late one may be among the missing", missing.Num)
 	case top == nil:
 		why = "no collective in which every rank is seen made another wait"
 	case missing.Num > 0 && 2*told < all:
-		why = fmt.Sprintf("most of what was waited leads to none of the ranks that are here: the late one may be among the %.0f whose traces are not", missing.Num)
+		why = fmt.Sprintf("most of what was waited leads to none of the ranks that are here: the late one may have no trace here, as %.0f of the ranks", missing.Num)
 	}
 	if why != "" {
 		p.missAll(0, why, runCulprit, runCulpritShare, runPersistent)
