@@ -22,7 +22,7 @@ var (
 	gradRepeat = &Decl{ID: "gpu.grad_repeat_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
 		Doc: "Share of the GPU's analysed window in exposed gradient reduces, waits for a late rank left out, that one reduce per optimizer step would not need."}
 	commTail = &Decl{ID: "gpu.comm_tail_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
-		Doc: "Share of the GPU's analysed window in gradient reduces that were exposed between the last kernel of backward and the optimizer's first, waits for a late rank left out."}
+		Doc: "Share of the GPU's analysed window in gradient reduces that were exposed between the last kernel of backward and the optimizer's first, waits for a late rank left out; by the median optimizer step."}
 	commTailExcess = &Decl{ID: "gpu.comm_tail_excess_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
 		Doc: "The same without what cannot be hidden: each step, the transfer of its shortest reduce there, of one over 25 MiB that part of it."}
 	shardGather = &Decl{ID: "gpu.shard_gather_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
@@ -278,14 +278,14 @@ func (p *Pass) gradientsOf(sub int, g *timeline.GPULedger, r *timeline.Reduced, 
 	slices.Sort(grads)
 	var counts []float64
 	var tail, repeat parts
-	var least int64
+	var tails, excess []float64 // ns, by optimizer step
 	lo := 0
 	for _, s := range steps {
 		seen := map[bucketKey]map[int]bool{}
 		for lo < len(grads) && r.Collectives[grads[lo]].Start < s.passes[0].Start {
 			lo++
 		}
-		shortest := int64(-1)
+		shortest, left := int64(-1), int64(0)
 		for k := lo; k < len(grads) && r.Collectives[grads[k]].Start < s.opt; k++ {
 			c := &r.Collectives[grads[k]]
 			if gr := groups[c.Group]; gr.gradients() {
@@ -302,6 +302,7 @@ func (p *Pass) gradientsOf(sub int, g *timeline.GPULedger, r *timeline.Reduced, 
 				continue
 			}
 			tail.add(c, behind)
+			left += behind
 			need := c.TransferNS
 			if c.Split == timeline.NoConfidence {
 				need = int64(c.End - c.Start)
@@ -313,7 +314,7 @@ func (p *Pass) gradientsOf(sub int, g *timeline.GPULedger, r *timeline.Reduced, 
 				shortest = need
 			}
 		}
-		least += max(0, shortest)
+		tails, excess = append(tails, float64(left)), append(excess, float64(left-max(0, shortest)))
 		var n, bytes float64
 		for key, in := range seen {
 			b := float64(max(1, key.bytes))
@@ -323,8 +324,10 @@ func (p *Pass) gradientsOf(sub int, g *timeline.GPULedger, r *timeline.Reduced, 
 			counts = append(counts, n/bytes)
 		}
 	}
-	p.Set(commTail, sub, tail.value(r, share(tail.own, limit)))
-	p.Set(commTailExcess, sub, tail.value(r, share(tail.own-least, limit)))
+	// The median step, so that one slow transfer is not taken for the order of the buckets.
+	usual := func(x []float64) float64 { return share(int64(median(x)*float64(len(x))), limit) }
+	p.Set(commTail, sub, tail.value(r, usual(tails)))
+	p.Set(commTailExcess, sub, tail.value(r, usual(excess)))
 	n := 0.0
 	if len(counts) > 0 {
 		n = median(counts)
