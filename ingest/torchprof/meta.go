@@ -250,21 +250,21 @@ func rankList(v []byte) []int {
 }
 
 var (
-	rankInName  = []*regexp.Regexp{regexp.MustCompile(`(?i)rank[_-]?(\d+)`), regexp.MustCompile(`_(\d+)\.json`), regexp.MustCompile(`(?i)trace[_-]?(\d+)`)}
+	rankInName  = []*regexp.Regexp{regexp.MustCompile(`(?i)rank[_-]?(\d+)`), regexp.MustCompile(`[_-](\d+)\.(?:pt\.trace\.)?json`), regexp.MustCompile(`(?i)trace[_-]?(\d+)`)}
 	workerName  = regexp.MustCompile(`^(.+)_(\d+)\.[^/]*pt\.trace\.json`)
 	onDemand    = regexp.MustCompile(`libkineto_activities_\d+`)
 	maxNameRank = 1 << 16 // beyond it is a date or a pid
 )
 
-// rankOfName finds a rank in the file's or its folder's name.
-func rankOfName(p string) (int, bool) {
+// rankOfName finds a rank in the file's or its folder's name; the process's own number is none, unless it is called a rank.
+func rankOfName(p string, pid int64) (int, bool) {
 	for _, name := range []string{path.Base(p), path.Base(path.Dir(p))} {
 		if onDemand.MatchString(name) {
 			continue
 		}
-		for _, re := range rankInName {
+		for i, re := range rankInName {
 			if s := re.FindStringSubmatch(name); s != nil {
-				if n, err := strconv.Atoi(s[1]); err == nil && n < maxNameRank {
+				if n, err := strconv.Atoi(s[1]); err == nil && n < maxNameRank && (i == 0 || int64(n) != pid) {
 					return n, true
 				}
 			}
@@ -316,7 +316,7 @@ func (k *sink) describe(m *meta, first, n int) {
 		default:
 			if r, ok := k.rankOfComms(i, m.world); ok {
 				p.Rank, p.RankHow = r, "collective args"
-			} else if r, ok := rankOfName(k.in.Path); ok && n == 1 {
+			} else if r, ok := rankOfName(k.in.Path, p.PID); ok && n == 1 {
 				p.Rank, p.RankHow = r, "file name"
 			}
 		}
