@@ -20,7 +20,7 @@ func stepDecl(id ID, u unit.Unit, lo, hi float64, doc string) *Decl {
 }
 
 var (
-	runSteps = &Decl{ID: "run.steps_min_count", Doc: "Fewest complete steps of any traced rank; 0 without a trace.", Unit: unit.Count, Per: Run, Max: 1e9, Capture: "C4"}
+	runSteps = &Decl{ID: "run.steps_min_count", Doc: "Fewest complete steps of any rank, of its trace or of its training loop's log; 0 without either.", Unit: unit.Count, Per: Run, Max: 1e9, Capture: "C4"}
 
 	rankMarked = stepDecl("rank.step_marks_flag", unit.Flag, 0, 1, "Whether the steps come from marks: the profiler's own, or ranges that the training loop put around them.")
 	rankHow    = stepDecl("rank.step_how", unit.Text, 0, 0, "How the steps were found.")
@@ -45,7 +45,7 @@ var (
 	rankSavePeriod = stepDecl("rank.step_save_periodic_frac", unit.Frac, 0, 1, "Step time by which the places of the period lie above their median, out of all step time.")
 	rankMatch      = stepDecl("rank.step_period_match", unit.Text, 0, 0, "Intervals of the run, as the user states them, that equal the period.")
 
-	rankDrift     = stepDecl("rank.step_drift_frac", unit.Frac, -1e6, 1e6, "Theil-Sen slope of step time x number of steps, out of the median.")
+	rankDrift     = stepDecl("rank.step_drift_frac", unit.Frac, -1e6, 1e6, "Theil-Sen slope of step time x number of steps, out of the median, a lasting shift taken off first.")
 	rankDriftP    = stepDecl("rank.step_drift_p_frac", unit.Frac, 0, 1, "Two-sided p of Mann-Kendall's trend test, on block medians where neighbouring steps resemble each other.")
 	rankSaveDrift = stepDecl("rank.step_save_drift_frac", unit.Frac, 0, 1, "Step time that the drift had added by the end, out of the step time there.")
 )
@@ -60,13 +60,18 @@ var StepStats = &Deriver{Name: "step-stats", After: []*Deriver{LedgerShares},
 		least := -1
 		logs := stepLogs(p.Input)
 		p.eachRank(func(sub int, r *timeline.Reduced) {
-			x := stepDurs(r)
-			if least < 0 || len(x) < least {
-				least = len(x)
+			x, s := stepDurs(r), p.seriesOfSteps(logs, r)
+			if least < 0 || len(s.x) < least {
+				least = len(s.x)
 			}
-			p.marksOf(sub, r, len(x))
+			if len(x) == 0 && s.log != nil {
+				p.Set(rankHow, sub, Value{Text: "lines of the training loop's own log", Cover: 1, Conf: timeline.Measured})
+				p.Set(rankMarked, sub, measured(1))
+			} else {
+				p.marksOf(sub, r, len(x))
+			}
 			p.warmupOf(sub, r, x)
-			p.spreadOf(sub, p.seriesOfSteps(logs, r))
+			p.spreadOf(sub, s)
 		})
 		p.Set(runSteps, 0, measured(float64(max(least, 0))))
 	}}
@@ -189,7 +194,7 @@ func (p *Pass) spreadOf(sub int, s stepSeries) {
 		p.periodOf(sub, x, v)
 	}
 
-	drift, pv := ledger.Trend(x)
+	drift, pv := ledger.Trend(s.level())
 	p.Set(rankDrift, sub, num(drift))
 	p.Set(rankDriftP, sub, num(pv))
 	p.Set(rankSaveDrift, sub, num(max(0, drift)/(1+max(0, drift))))

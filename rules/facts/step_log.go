@@ -136,7 +136,7 @@ var (
 	rankModeSave  = loggedDecl("rank.step_save_modes_frac", unit.Frac, 0, 1, "Step time of the slower group above the quicker one's mean, out of all step time.")
 	rankModeOwner = stepDecl("rank.step_modes_owner", unit.Text, 0, 0, "Ledger owner that grows most from the quicker group to the slower one.")
 
-	rankShift     = loggedDecl("rank.step_shift_frac", unit.Frac, -1, 1e6, "Largest lasting change of step time: the new level out of the old one, less 1; 0 none.")
+	rankShift     = loggedDecl("rank.step_shift_frac", unit.Frac, -1, 1e6, "Largest lasting change of step time: the new level out of the old one, less 1; 0 none, or a straight line fits the steps better.")
 	rankShiftAt   = loggedDecl("rank.step_shift_at_count", unit.Count, 0, 1e12, "First step of the new level.")
 	rankShiftSave = loggedDecl("rank.step_save_shift_frac", unit.Frac, 0, 1, "Step time above the level before a rise, out of all step time.")
 	rankShiftWith = stepDecl("rank.step_shift_event", unit.Text, 0, 0, "What the logs show within a step, or the clocks' errors, of the change.")
@@ -327,8 +327,9 @@ func grows(l *timeline.GPULedger, a, b []int) (timeline.Owner, float64) {
 	return best, by
 }
 
-func (p *Pass) shiftOf(sub int, s stepSeries, v Value) {
-	num := func(f float64) Value { o := v; o.Num = f; return o }
+// shift is the largest lasting change of level, false where there is none. A slope looks like a stair of shifts: where a straight line lies
+// nearer to the steps than two levels do, it is one.
+func (s *stepSeries) shift() (ledger.Shift, bool) {
 	shifts := ledger.Shifts(s.x)
 	best := -1
 	for i, c := range shifts {
@@ -337,12 +338,53 @@ func (p *Pass) shiftOf(sub int, s stepSeries, v Value) {
 		}
 	}
 	if best < 0 {
+		return ledger.Shift{}, false
+	}
+	c := shifts[best]
+	before, after := median(s.x[:c.At]), median(s.x[c.At:])
+	rise, _ := ledger.Trend(s.x)
+	slope := rise * median(s.x) / float64(len(s.x))
+	flat := make([]float64, len(s.x))
+	for i, f := range s.x {
+		flat[i] = f - slope*float64(i)
+	}
+	base := median(flat)
+	var levels, line float64
+	for i, f := range s.x {
+		level := before
+		if i >= c.At {
+			level = after
+		}
+		levels += math.Abs(f - level)
+		line += math.Abs(flat[i] - base)
+	}
+	c.Change = after/before - 1
+	return c, levels <= line
+}
+
+// level gives the steps without the largest lasting shift: what drifts apart from it.
+func (s *stepSeries) level() []float64 {
+	c, ok := s.shift()
+	if !ok {
+		return s.x
+	}
+	out := slices.Clone(s.x)
+	by := median(s.x[c.At:]) - median(s.x[:c.At])
+	for i := c.At; i < len(out); i++ {
+		out[i] = max(0, out[i]-by)
+	}
+	return out
+}
+
+func (p *Pass) shiftOf(sub int, s stepSeries, v Value) {
+	num := func(f float64) Value { o := v; o.Num = f; return o }
+	c, ok := s.shift()
+	if !ok {
 		p.Set(rankShift, sub, num(0))
 		p.Set(rankShiftSave, sub, num(0))
 		p.missAll(sub, "step time has no lasting change", rankShiftAt, rankShiftWith)
 		return
 	}
-	c := shifts[best]
 	level, sum, above := median(s.x[:c.At]), 0.0, 0.0
 	for i, f := range s.x {
 		sum += f

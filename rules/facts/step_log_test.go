@@ -155,3 +155,20 @@ func TestLongerLogSpeaksForATracedRank(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+func TestDriftIsNoShift(t *testing.T) {
+	slope := logged(300, func(i int) float64 { return 0.4*(1+0.3*float64(i)/300) + 0.004*noise(i) }, nil).derive(t)
+	slope.num("loop", rankShift, 0)
+	slope.about("loop", rankDrift, 0.26, 0.02) // out of the median, which lies half way up
+	stair := logged(300, func(i int) float64 {
+		x := 0.4 + 0.004*noise(i)
+		if i >= 150 {
+			x += 0.12
+		}
+		return x
+	}, nil).derive(t)
+	stair.about("loop", rankShift, 0.3, 0.01)
+	stair.about("loop", rankDrift, 0, 0.01)
+	stair.num("run", runSteps, 300)
+	stair.num("loop", rankMarked, 1)
+}
