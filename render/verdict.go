@@ -263,6 +263,40 @@ func (b *builder) hostSentence(every string) string {
 	return fmt.Sprintf("The GPU stands empty %s, %s.", b.per(share), parts[best].text)
 }
 
+// stepLogSentence says what a training loop's own log alone shows; "" without one.
+func (b *builder) stepLogSentence() string {
+	const but = "; a log of steps cannot say who held the time."
+	f := b.in.Facts
+	for i, s := range f.Subjects {
+		if n, need := f.Get(i, "rank.step_log_steps_count"); s.Kind != facts.Rank || need != nil || n.Num < 1 {
+			continue
+		}
+		num := func(id facts.ID) float64 { v, _ := f.Get(i, id); return v.Num }
+		best, id := 0.0, ""
+		for _, x := range []string{"step.changepoint", "step.drift", "step.epoch-boundary", "step.bimodal", "step.periodic", "step.outliers"} {
+			if c := b.checkOf(x); c != nil && c.Outcome == "finding" && c.RecoverableFrac != nil && *c.RecoverableFrac > best {
+				best, id = *c.RecoverableFrac, x
+			}
+		}
+		switch id {
+		case "step.changepoint":
+			return fmt.Sprintf("From step %.0f on steps take %s longer, and stay so%s", num("rank.step_shift_at_count"), Pct(num("rank.step_shift_frac")), but)
+		case "step.drift":
+			return fmt.Sprintf("Steps got %s slower from first to last%s", Pct(num("rank.step_drift_frac")), but)
+		case "step.epoch-boundary":
+			return fmt.Sprintf("Each epoch begins with a stall of %.0f steps%s", num("rank.epoch_edge_steps_frac"), but)
+		case "step.bimodal":
+			return fmt.Sprintf("Steps have two speeds, one %s of the other%s", Pct(num("rank.step_modes_ratio_frac")), but)
+		case "step.periodic":
+			return fmt.Sprintf("Every %.0f steps one is slow%s", num("rank.step_period_count"), but)
+		case "step.outliers":
+			return fmt.Sprintf("Slow steps cost %s of all step time%s", Pct(num("rank.step_lost_outliers_frac")), but)
+		}
+		return "No step stands out" + but
+	}
+	return ""
+}
+
 func (b *builder) insufficient() string {
 	r := b.r
 	if why := b.in.Verdict.Why; why != "" {
@@ -318,6 +352,9 @@ func (b *builder) insufficient() string {
 		return "Samples alone cannot say who held the time; no regular drop was seen in them."
 	}
 	if s := b.summarySentence(run); s != "" {
+		return s
+	}
+	if s := b.stepLogSentence(); s != "" {
 		return s
 	}
 	return "These inputs hold no GPU activity and no readings, so nothing can be concluded."

@@ -35,7 +35,7 @@ var (
 	rankSlowOwn = stepDecl("rank.step_slow_owner", unit.Text, 0, 0, "Ledger owner that grows most from the median steps to the slowest tenth.")
 	rankSlowBy  = stepDecl("rank.step_slow_owner_s", unit.Second, 0, 1e7, "By how much that owner grows, a step.")
 
-	rankOutliers = stepDecl("rank.step_outliers_count", unit.Count, 0, 1e9, "Steps above median + 5 x 1.4826 x MAD and above 1.2 x median.")
+	rankOutliers = stepDecl("rank.step_outliers_count", unit.Count, 0, 1e9, "Steps above median + 5 x 1.4826 x MAD and above 1.2 x median, a lasting shift taken off first.")
 	rankLost     = stepDecl("rank.step_lost_outliers_frac", unit.Frac, 0, 1, "Time of those steps above the median, out of all step time.")
 
 	rankPeriod     = stepDecl("rank.step_period_count", unit.Count, 2, 256, "Steps from one slow step to the next, best of 2 to a quarter of the steps.")
@@ -179,7 +179,8 @@ func (p *Pass) spreadOf(sub int, s stepSeries) {
 		p.missAll(sub, "which owner grows is known for traced steps only", rankSlowOwn, rankSlowBy)
 	}
 
-	out, lost := ledger.Outliers(x)
+	level := s.level()
+	out, lost := ledger.Outliers(level)
 	o := v
 	o.Refs, o.NRefs = s.refs(out), len(out)
 	o.Num = float64(len(out))
@@ -191,10 +192,10 @@ func (p *Pass) spreadOf(sub int, s stepSeries) {
 		p.missAll(sub, fmt.Sprintf("the training loop logs every %d steps: what repeats within them cannot be seen", s.every()),
 			rankPeriod, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch)
 	} else {
-		p.periodOf(sub, x, v)
+		p.periodOf(sub, level, v)
 	}
 
-	drift, pv := ledger.Trend(s.level())
+	drift, pv := ledger.Trend(level)
 	p.Set(rankDrift, sub, num(drift))
 	p.Set(rankDriftP, sub, num(pv))
 	p.Set(rankSaveDrift, sub, num(max(0, drift)/(1+max(0, drift))))

@@ -169,6 +169,7 @@ func TestDriftIsNoShift(t *testing.T) {
 	}, nil).derive(t)
 	stair.about("loop", rankShift, 0.3, 0.01)
 	stair.about("loop", rankDrift, 0, 0.01)
+	stair.num("loop", rankOutliers, 0)
 	stair.num("run", runSteps, 300)
 	stair.num("loop", rankMarked, 1)
 }
