@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gpureport/ingest/timeline"
 	"gpureport/rules/engine"
@@ -156,7 +157,7 @@ func (b *builder) sentence(v engine.Verdict) string {
 		return fmt.Sprintf("%s spends %s in collectives that no compute hides.", every, b.per(r.shareOf(timeline.CommTransfer, timeline.CommUndivided)))
 	case "hardware", "compute-inefficient":
 		if c := b.top(v); c != nil && c.Says != "" {
-			return sentence(c.Says)
+			return sentence(shortened(c.Says))
 		}
 		return "The " + v.Class + " findings below hold the largest share of the time."
 	case "compute-bound":
@@ -174,6 +175,21 @@ func computes(n int) string {
 		return "GPU computes"
 	}
 	return "GPUs compute"
+}
+
+// verdictRunes is how long a verdict may be.
+const verdictRunes = 110
+
+// shortened leaves out the clauses behind the last semicolon that still fits.
+func shortened(s string) string {
+	for utf8.RuneCountInString(s) >= verdictRunes {
+		i := strings.LastIndex(s, "; ")
+		if i < 0 {
+			return s
+		}
+		s = s[:i]
+	}
+	return s
 }
 
 func sentence(s string) string {

@@ -244,7 +244,7 @@ func reduced(t *testing.T, rep *render.Report, whole bool) []byte {
 		Waits    []render.WaitRow    `json:"waits"`
 		Problems []render.Problem    `json:"problems"`
 		Findings []finding           `json:"findings"`
-		Checks   [][3]string         `json:"checks"` // of the others: id, subject, outcome
+		Checks   [][]string          `json:"checks"` // of the others: id, then each outcome with its subjects
 		Marks    []render.StepMarks  `json:"step_marks"`
 		Plan     map[string][]string `json:"capture_plan"` // title: rules it answers
 	}{Schema: rep.Schema, Waits: rep.Waits, Problems: rep.Problems, Marks: rep.StepMarks, Plan: map[string][]string{}, Verdict: verdict{v.Class, v.Cause, v.CulpritRank, v.Confidence, v.RecoverableFrac, v.Sentence, v.Lead, v.Evidence, v.Next, v.Do, v.Dont}}
@@ -262,7 +262,17 @@ func reduced(t *testing.T, rep *render.Report, whole bool) []byte {
 		if c.Outcome == "finding" {
 			out.Findings = append(out.Findings, finding{c.ID, c.Subject.ID, c.Severity, c.Confidence, c.RecoverableFrac, c.Says, c.Overlaps})
 		} else {
-			out.Checks = append(out.Checks, [3]string{c.ID, c.Subject.ID, c.Outcome})
+			n := len(out.Checks) - 1
+			if n < 0 || out.Checks[n][0] != c.ID {
+				out.Checks = append(out.Checks, []string{c.ID})
+				n++
+			}
+			row := &out.Checks[n]
+			if k := slices.IndexFunc(*row, func(x string) bool { return strings.HasPrefix(x, c.Outcome+": ") }); k >= 0 {
+				(*row)[k] += " " + c.Subject.ID
+			} else {
+				*row = append(*row, c.Outcome+": "+c.Subject.ID)
+			}
 		}
 	}
 	for _, c := range rep.CapturePlan {
