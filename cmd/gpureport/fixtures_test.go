@@ -19,16 +19,17 @@ import (
 
 // truth is want/truth.json: what is true of an incident, whoever reports on it.
 type truth struct {
-	Class       *string                     `json:"class"`
-	Cause       *string                     `json:"cause"`
-	CulpritRank *int                        `json:"culprit_rank"`
-	Fire        []string                    `json:"fire"`
-	Silent      []string                    `json:"silent"`
-	Steps       int                         `json:"steps"`
-	WindowNS    map[string]int64            `json:"window_ns"`
-	OwnersNS    map[string]map[string]int64 `json:"owners_ns"`
-	SideNS      map[string]map[string]int64 `json:"side_ns"`
-	Waits       []struct {
+	Class        *string                     `json:"class"`
+	Cause        *string                     `json:"cause"`
+	CulpritRank  *int                        `json:"culprit_rank"`
+	Fire         []string                    `json:"fire"`
+	Silent       []string                    `json:"silent"`
+	Steps        int                         `json:"steps"`
+	WindowNS     map[string]int64            `json:"window_ns"`
+	ClockOffFrac float64                     `json:"clock_off_frac"`
+	OwnersNS     map[string]map[string]int64 `json:"owners_ns"`
+	SideNS       map[string]map[string]int64 `json:"side_ns"`
+	Waits        []struct {
 		CulpritRank int   `json:"culprit_rank"`
 		DurNS       int64 `json:"dur_ns"`
 	} `json:"waits"`
@@ -194,7 +195,11 @@ func checkOwners(t *testing.T, rep *render.Report, want *truth) {
 		}
 	}
 	for _, w := range want.Waits {
-		if d := waits[w.CulpritRank] - w.DurNS; d > w.DurNS/500 || d < -w.DurNS/500 {
+		slack := w.DurNS / 500
+		for _, ns := range want.WindowNS {
+			slack = max(slack, int64(want.ClockOffFrac*float64(ns)))
+		}
+		if d := waits[w.CulpritRank] - w.DurNS; d > slack || d < -slack {
 			t.Errorf("peers waited %d ns for rank %d, the truth is %d ns", waits[w.CulpritRank], w.CulpritRank, w.DurNS)
 		}
 	}
