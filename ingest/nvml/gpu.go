@@ -254,6 +254,9 @@ func (r *reader) fromGPM(g *gpu, at int64, c *gRec) {
 
 // failed marks a reading that begins to fail with a code; its going on is no news.
 func (r *reader) failed(g *gpu, at int64, e counts) {
+	if r.again {
+		return
+	}
 	for _, x := range e {
 		if !x.v.ok || g.code[x.name] == x.v.v {
 			continue

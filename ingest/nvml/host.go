@@ -188,7 +188,7 @@ func (r *reader) hostWide(at int64, c *hRec) {
 
 // killed marks that the kernel's count of processes killed for memory rose.
 func (r *reader) killed(t *thing, at int64, n num, where string) {
-	if n.ok && t.oom.ok && n.v > t.oom.v {
+	if n.ok && t.oom.ok && n.v > t.oom.v && !r.again {
 		r.b.AddEvent(timeline.MarkOOM, r.hostTrack(), timeline.Time(at), 0, "the kernel killed "+strconv.FormatInt(n.v-t.oom.v, 10)+" processes for memory "+where, r.row)
 	}
 	if n.ok {

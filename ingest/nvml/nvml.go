@@ -46,6 +46,8 @@
 //	          not asked for, ticks waiting for a disk]]; run, wait and switches are the main thread's
 //	ib     W  dev, port, x {port_xmit_data, port_rcv_data B, port_xmit_wait ticks}; L: errors in x, rate, st, ph, layer
 //	ev        ty: xid, driver (bits), lost, reset_required, back, cap_absent, no_gpu, start, exit; i, code, txt
+//	again     on true, and later false: the records between are the last batch of the part before, repeated at the start of the next for their
+//	          counters: what these rise by from there on would else be lost to who reads the parts one by one
 //	next      part: the last record of a part that another one follows
 //	end       why, n, ticks, late, max_late_ns, cpu_user_ns, cpu_sys_ns, rss_max, bytes, raw_bytes; missing: the recorder was killed
 //

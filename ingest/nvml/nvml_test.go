@@ -239,6 +239,76 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// Three parts tell what one file tells, and so does one file that they were put into.
+func TestParts(t *testing.T) {
+	h := func(sec, ticks int) string {
+		return fmt.Sprintf(`{"k":"h","t":%d,"run":%d,"cpu":[%d,0,0,%d,0,0,0,0],"vm":{"oom":%d}}`+"\n", sec*1e9, sec, ticks, sec*100-ticks, sec/3) +
+			fmt.Sprintf(`{"k":"g","t":%d,"i":0,"u":[%d,0],"en":%d,"px":[%d,0],"e":{"c":3}}`+"\n", sec*1e9, sec, 1000*ticks, 1000*ticks)
+	}
+	again := func(on bool, sec int) string { return fmt.Sprintf(`{"k":"again","t":%d,"on":%t}`+"\n", sec*1e9, on) }
+	const next = `{"k":"next","t":9,"part":2}` + "\n"
+	one := hdr + h(0, 0) + h(1, 10) + h(2, 30) + h(3, 60) + h(4, 100) + h(5, 150)
+	parts := []string{
+		hdr + h(0, 0) + h(1, 10) + next,
+		hdr + again(true, 1) + h(1, 10) + again(false, 1) + h(2, 30) + h(3, 60) + next,
+		hdr + again(true, 3) + h(3, 60) + again(false, 3) + h(4, 100) + h(5, 150),
+	}
+	type told struct {
+		Energy       float64 // J
+		At           []timeline.Time
+		Busy, PCIe   []float64
+		Run, SM, OOM int
+		Rows         int64
+	}
+	add := func(to *told, text string) {
+		tl, ps, err := readText(t, []byte(text))
+		if err != nil || problem(ps, "impossible-value") != nil {
+			t.Fatal(err, ps)
+		}
+		to.Rows += tl.Sources[0].Rows
+		for i := range tl.Series {
+			s := &tl.Series[i]
+			if len(s.At) == 0 {
+				t.Errorf("%s without a reading", s.Metric.Name)
+			}
+			switch s.Metric.Name {
+			case "energy_j":
+				to.Energy += s.Value[len(s.At)-1] - s.Value[0]
+			case "cpu_busy_frac":
+				to.At, to.Busy = append(to.At, s.At...), append(to.Busy, s.Value...)
+			case "pcie_d2h_bytes_per_s":
+				to.PCIe = append(to.PCIe, s.Value...)
+			case "run_queue_count":
+				to.Run += len(s.At)
+			case "sm_busy_frac":
+				to.SM += len(s.At)
+			}
+		}
+		for _, k := range tl.Marks.Kind {
+			if k == timeline.MarkOOM {
+				to.OOM++
+			}
+		}
+	}
+	var whole, split, joined told
+	add(&whole, one)
+	for _, p := range parts {
+		add(&split, p)
+	}
+	add(&joined, strings.Join(parts, ""))
+	if whole.Energy != 150 || len(whole.Busy) != 5 || whole.OOM != 1 || len(whole.PCIe) != 5 {
+		t.Fatalf("one file: %+v", whole)
+	}
+	split.Rows -= 4 // hdr and clk
+	joined.Rows -= 4
+	if d := cmp.Diff(whole, split); d != "" {
+		t.Errorf("parts: %s", d)
+	}
+	if d := cmp.Diff(whole, joined); d != "" {
+		t.Errorf("parts in one file: %s", d)
+	}
+}
+
 func TestDamage(t *testing.T) {
 	good := hdr + `{"k":"h","t":0,"run":1}` + "\n" + `{"k":"h","t":1000000000,"run":2}` + "\n"
 	for _, c := range []struct {

@@ -56,6 +56,7 @@ type reader struct {
 	ended    bool
 	boot     []int64 // boot instants that clk gave, Unix ns
 	said     map[string]bool
+	again    bool // records that ended the part before: what their counters were, and no new readings
 
 	gpus   map[int64]*gpu
 	byUUID map[string]*gpu
@@ -165,6 +166,8 @@ func (r *reader) line(line []byte, whole bool) {
 		decode(r, line, whole, func(c *ibRec) num { return c.T }, r.infiniband)
 	case "ev":
 		decode(r, line, whole, func(c *evRec) num { return c.T }, r.event)
+	case "again":
+		decode(r, line, whole, func(c *againRec) num { return c.T }, func(_ int64, c *againRec) { r.again = c.On.ok && c.On.v })
 	case "next": // the part is whole, and another follows
 		r.ended = true
 	case "end":
@@ -192,8 +195,11 @@ func decode[T any](r *reader, line []byte, whole bool, t func(*T) num, use func(
 	if t := timeline.Time(s.base + at.v); t >= s.to {
 		s.to, s.last = t, r.row
 	}
+	repeated := r.again
 	use(s.base+at.v, &rec)
-	r.samples++
+	if !repeated && !r.again {
+		r.samples++
+	}
 }
 
 func (r *reader) bad(line []byte, whole bool) {
@@ -244,6 +250,7 @@ func (r *reader) header(line []byte, whole bool) {
 		r.hz = float64(h.HZ.v)
 	}
 	r.forget()
+	r.again = false
 	r.samples++
 	r.ended = false
 	at := timeline.Time(s.base)
@@ -322,8 +329,17 @@ func (r *reader) once(t timeline.TrackID, what string) bool {
 	return true
 }
 
-// put adds a reading.
+// put adds a reading. Of records that are repeated only running totals are: without the first, what they rose by until the second would be lost.
 func (r *reader) put(t timeline.TrackID, m timeline.Metric, at int64, v float64) {
+	if r.again {
+		if m.Covers != timeline.RunningTotal {
+			return
+		}
+		// Where the parts were put into one file, it is there.
+		if s := r.b.TL.Series[r.seriesOf(t, m)].At; len(s) > 0 && s[len(s)-1] >= timeline.Time(at) {
+			return
+		}
+	}
 	r.b.Reading(r.seriesOf(t, m), timeline.Time(at), v, r.row)
 }
 
@@ -350,6 +366,9 @@ func (r *reader) scaled(t timeline.TrackID, m timeline.Metric, at int64, n num, 
 		v = float64(n.v) * scale
 	}
 	if v < lo || v > hi {
+		if r.again { // said already
+			return
+		}
 		r.in.Report("gpureport-record/impossible-value", timeline.DataLoss, uint64(r.row), "%s of %g %s cannot be: reading dropped", m.Name, v, m.Unit)
 		return
 	}

@@ -494,6 +494,11 @@ type evRec struct {
 	Txt  word `json:"txt"`
 }
 
+type againRec struct {
+	T  num  `json:"t"`
+	On flag `json:"on"`
+}
+
 type endRec struct {
 	T       num  `json:"t"`
 	Why     word `json:"why"`

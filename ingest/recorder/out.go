@@ -93,17 +93,26 @@ func (o *out) next() error {
 	return o.put(o.head(o.part))
 }
 
-// write appends whole records; a part that is full ends before them.
+// write appends whole records.
 func (o *out) write(batch []byte) error {
 	if o.broken != nil || len(batch) == 0 {
 		return o.broken
 	}
-	if o.rotate > 0 && o.size >= o.rotate {
-		if err := o.next(); err != nil {
-			return o.fail(err)
-		}
-	}
 	return o.put(batch)
+}
+
+// full tells whether the part is to end with the next batch.
+func (o *out) full() bool { return o.rotate > 0 && o.size >= o.rotate }
+
+// turn begins the next part.
+func (o *out) turn() error {
+	if o.broken != nil {
+		return o.broken
+	}
+	if err := o.next(); err != nil {
+		return o.fail(err)
+	}
+	return nil
 }
 
 func (o *out) put(batch []byte) error {

@@ -14,6 +14,7 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -129,6 +130,7 @@ type session struct {
 	nextWide, nextSlow int64
 	clkAt, clkOff      int64  // when the clock was last written, and what wall minus monotonic was
 	static             []byte // host, gpu and topo, written at the start of each part
+	carry              []byte // counters as the part before ended with them, for the start of the next
 	part               int
 	batch              lines
 	ready, xids        bool        // the driver tells events; Xids of every GPU
@@ -294,7 +296,35 @@ func (s *session) head(part int) []byte {
 	}
 	l.end()
 	s.clock(&l, true)
-	return append(l.b, s.static...)
+	l.b = append(l.b, s.static...)
+	if len(s.carry) > 0 {
+		l.again(s.now(), true)
+		l.b = append(l.b, s.carry...)
+		l.again(s.now(), false)
+	}
+	return l.b
+}
+
+// again marks that what follows ended the part before, or that this is over.
+func (l *lines) again(t int64, on bool) {
+	l.begin("again", t)
+	l.bool("on", on)
+	l.end()
+}
+
+// counting are the kinds of records that hold counters.
+var counting = [][]byte{[]byte(`{"k":"g",`), []byte(`{"k":"gl",`), []byte(`{"k":"h",`), []byte(`{"k":"cg",`), []byte(`{"k":"pr",`), []byte(`{"k":"ib",`)}
+
+// turn ends a full part. Each part is a file that can be read alone, and a counter says something only beside its last reading: so the last
+// batch, which holds everything that is read seldom as well, is repeated at the start of the next.
+func (s *session) turn(batch []byte) error {
+	s.carry = s.carry[:0]
+	for line := range bytes.Lines(batch) {
+		if slices.ContainsFunc(counting, func(k []byte) bool { return bytes.HasPrefix(line, k) }) {
+			s.carry = append(s.carry, line...)
+		}
+	}
+	return s.out.turn()
 }
 
 // tail ends a part that another follows.
@@ -423,7 +453,8 @@ func (s *session) tick(due int64, last bool, cmd *command, why string) error {
 	l := &s.batch
 	l.b = l.b[:0]
 	s.clock(l, false)
-	wide, slow := t >= s.nextWide || last, t >= s.nextSlow || last
+	full := s.out.full() && !last
+	wide, slow := t >= s.nextWide || last || full, t >= s.nextSlow || last || full
 	if wide {
 		s.nextWide = due + s.wide - int64(s.o.Period)/2
 	}
@@ -462,6 +493,9 @@ func (s *session) tick(due int64, last bool, cmd *command, why string) error {
 		event(l, s.now(), "exit", none, int64(cmd.code), cmd.how)
 	}
 	err := s.out.write(l.b)
+	if err == nil && full {
+		err = s.turn(l.b)
+	}
 	if s.out.part != s.part { // a new part describes everything again
 		s.part = s.out.part
 		s.host.procs.known = map[int]string{}

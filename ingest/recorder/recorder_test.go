@@ -621,6 +621,64 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// What a counter rose by is told once by the parts of a recording, and whole: also what it rose by from the last batch of a part to the first
+// of the next.
+func TestRotateCounters(t *testing.T) {
+	dir := t.TempDir()
+	sum, err := run(t, recorder.Options{Path: filepath.Join(dir, "run.jsonl"), Driver: newFake(2), Rotate: 9000}, 20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Parts < 3 {
+		t.Fatalf("%d parts", sum.Parts)
+	}
+	base := readBack(t, dir)
+	for _, name := range []string{"energy_j", "throttle_sw_power_s"} {
+		parts := map[string][]*timeline.Series{} // by GPU
+		for i := range base.Series {
+			if s := &base.Series[i]; s.Metric.Name == name {
+				gpu := base.Devices[base.Tracks[s.Track].Device].UUID
+				parts[gpu] = append(parts[gpu], s)
+			}
+		}
+		if len(parts) != 2 {
+			t.Fatalf("%s of %d GPUs", name, len(parts))
+		}
+		for gpu, ss := range parts {
+			slices.SortFunc(ss, func(a, b *timeline.Series) int { return cmp.Compare(a.At[len(a.At)-1], b.At[len(b.At)-1]) })
+			if len(ss) != sum.Parts {
+				t.Errorf("%s of %s in %d of %d parts", name, gpu, len(ss), sum.Parts)
+			}
+			for i := 1; i < len(ss); i++ {
+				a, b := ss[i-1], ss[i]
+				if n := len(a.At) - 1; b.At[0]-a.At[n] > 2000 || a.At[n]-b.At[0] > 2000 || a.Value[n] != b.Value[0] {
+					t.Errorf("%s of %s: part %d ends with %g at %d, the next begins with %g at %d", name, gpu, i, a.Value[n], a.At[n], b.Value[0], b.At[0])
+				}
+			}
+		}
+	}
+	// Shares and rates begin with the first batch of a part: each batch but the very first has one.
+	n := 0
+	for i := range base.Series {
+		if s := &base.Series[i]; s.Metric.Name == "cpu_busy_frac" && base.Tracks[s.Track].Kind == timeline.TrackHostReadings {
+			n += len(s.At)
+		}
+	}
+	if runs := series(base, "run_queue_count"); n != runs-1 {
+		t.Errorf("%d readings of the CPUs of %d batches", n, runs)
+	}
+}
+
+// series counts the readings of a metric in all sources.
+func series(tl *timeline.Timeline, metric string) (n int) {
+	for i := range tl.Series {
+		if tl.Series[i].Metric.Name == metric {
+			n += len(tl.Series[i].At)
+		}
+	}
+	return n
+}
+
 func TestOptions(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := recorder.Run(t.Context(), recorder.Options{Path: filepath.Join(dir, "x"), Period: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "--interval 1ms") {
