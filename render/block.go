@@ -380,7 +380,7 @@ type WaitSeg struct {
 	Owner, Tip string
 }
 
-// Dots is a speed by size: a dot a measurement and the expected speed as a line.
+// Dots is a chart of measurements: speeds by size with the expected speed as a line, or step times.
 type Dots struct {
 	ID, Title, Alt string
 	Unit           string
@@ -389,6 +389,7 @@ type Dots struct {
 	XTicks, YTicks []DotTick
 	Legend         []string // of a dot, a hollow one, a weak one and the lines; "" does not occur
 	Foot           string
+	Plain          bool // over the whole width, in ink: the dots are of no owner
 }
 
 // Dot is placed in shares of the chart, from its lower left.

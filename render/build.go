@@ -45,6 +45,7 @@ func Build(in *Input) *Report {
 	b.inputs()
 	b.ledger()
 	b.waits()
+	b.stepLogs()
 	b.ranks()
 	b.dips()
 	b.intervals()
@@ -406,6 +407,9 @@ func (b *builder) series() {
 	for i := range base.Series {
 		s := &base.Series[i]
 		tr := &base.Tracks[s.Track]
+		if tr.Kind == timeline.TrackSteps {
+			continue // see stepLogs
+		}
 		row := Series{Metric: s.Metric.Name, Unit: string(s.Metric.Unit), Path: base.Sources[tr.Source].Path, Covers: s.Metric.Covers.String(),
 			WindowNS: int64(s.Metric.Window)}
 		if tr.Device >= 0 {

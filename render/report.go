@@ -21,6 +21,7 @@ type Report struct {
 	GPUs        []GPU          `json:"gpus"`
 	Ledger      []LedgerRow    `json:"ledger"`
 	Waits       []WaitRow      `json:"waits"`
+	StepLogs    []StepLog      `json:"step_logs,omitempty"` // by path, then rank
 	Dips        []Dip          `json:"dips"`
 	DipsCount   int            `json:"dips_count"` // all that were found; the largest are listed
 	Intervals   []Intervals    `json:"intervals"`
@@ -148,6 +149,18 @@ type Side struct {
 	HiddenComm int64 `json:"hidden_comm"`
 	HiddenCopy int64 `json:"hidden_copy"`
 	HiddenNext int64 `json:"hidden_next"`
+}
+
+// StepLog is what a training loop logged of its own steps, thinned as series are.
+type StepLog struct {
+	Rank  *int      `json:"rank"` // null where the log does not state it
+	Path  string    `json:"path"`
+	Every int       `json:"every"` // steps that a line stands for
+	Lines int       `json:"lines"` // before thinning
+	Step  []float64 `json:"step"`  // as the log numbers them, else lines from 0
+	DurNS []int64   `json:"dur_ns"`
+	AtNS  []int64   `json:"at_ns"` // ends, from window.start; null where the log's clock is not placed beside the rest
+	Row   []uint32  `json:"row"`
 }
 
 // WaitRow is what peers waited, by the late rank and what held it.

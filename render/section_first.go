@@ -477,7 +477,11 @@ func unseenText(r *Report) string {
 	if len(r.Summaries) > 0 {
 		no = append(no, "Only sums were recorded: no step, no gap and no launch.")
 	} else if !kinds["torchprof"] && !kinds["nsys"] && !kinds["nsys-stats"] {
-		no = append(no, "No step, no kernel and no host thread was recorded.")
+		what := "No step, no kernel and no host thread was recorded."
+		if len(r.StepLogs) > 0 {
+			what = "No kernel and no host thread was recorded."
+		}
+		no = append(no, what)
 	}
 	var clocks, power, temps, reasons, links bool // whatever tool recorded them
 	var metrics []string

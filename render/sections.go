@@ -5,6 +5,7 @@ var sectionFuncs = []func(*Report) (Section, bool){
 	firstScreen,
 	dipsSection,
 	timeLineSection,
+	stepsSection,
 	ledgerSection,
 	checklistSection,
 	ranksSection,

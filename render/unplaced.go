@@ -28,7 +28,7 @@ const maxOffAxis = 200
 func (b *builder) offAxis(s *timeline.Series, row *Series) bool {
 	src := &b.base.Sources[b.base.Tracks[s.Track].Source]
 	c := &b.base.Clocks[src.Clock]
-	if c.How != timeline.Unplaced || b.w.Empty() || len(s.At) == 0 || !src.Used {
+	if c.How != timeline.Unplaced || b.w.Empty() || len(s.At) == 0 || !src.Used || !b.placedAny() {
 		return false
 	}
 	if len(b.r.OffAxis) < maxOffAxis {
@@ -38,6 +38,20 @@ func (b *builder) offAxis(s *timeline.Series, row *Series) bool {
 			SpanNS: int64(s.At[len(s.At)-1] - s.At[0]), Min: v[0], Median: (v[(len(v)-1)/2] + v[len(v)/2]) / 2, Max: v[len(v)-1]})
 	}
 	return true
+}
+
+// placedAny tells whether a trace or a log of a placed clock is there, so that the axis is theirs.
+func (b *builder) placedAny() bool {
+	if len(b.job.Ranks) > 0 {
+		return true
+	}
+	for i := range b.base.Series {
+		src := &b.base.Sources[b.base.Tracks[b.base.Series[i].Track].Source]
+		if src.Used && b.base.Clocks[src.Clock].How != timeline.Unplaced {
+			return true
+		}
+	}
+	return false
 }
 
 // offAxisTable is what the hardware section says of logs that no curve can show.
