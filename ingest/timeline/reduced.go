@@ -122,6 +122,7 @@ type GPULedger struct {
 	Uncorrelated int64
 	Idle         Interval   // longest idle gap
 	Phases       []PhaseRun // of the stream that computes most, over the whole recording; empty where backward was not seen
+	Work         WorkTable
 }
 
 // Phase is the part of a training step that launched a device op.
@@ -221,6 +222,18 @@ type RankTables struct {
 	MemoryEvents              bool // allocations of device memory were recorded
 	MemoryAllocs, MemoryFrees int64
 	MemoryAllocBytes          int64 // after the first analysed step
+
+	SteadySteps    int64 // analysed steps after the first of the recording; 0: no steps
+	Recompiles     int64 // compilations of 1 ms and more that begin in them
+	RecompileNS    int64 // ns of the host
+	RecompileRows  []uint32
+	Convs          bool  // convolutions with recorded shapes ran
+	ConvNewShapes  int64 // shapes of convolutions seen in them for the first time
+	ConvTrialNS    int64 // ns of the host in convolutions that tried algorithms, in them
+	ConvShapeRows  []uint32
+	ModelPhases    []PhaseShare // longest first, then name
+	ModelPhaseRows []uint32
+	HostWindowNS   int64
 
 	UnusedNS   int64    // ns of the window in which DDP looked for unused parameters, union
 	UnusedRows []uint32 // the first few

@@ -57,6 +57,7 @@ func (r *reducer) ledger(d *device) {
 	account(&g)
 	r.deviceTotals(d, &g)
 	r.kernelTable(d, &g)
+	r.work(d, &g)
 	r.copyTable(d, &g)
 	r.collectives(d, &g, gpu)
 	r.red.GPUs = append(r.red.GPUs, g)

@@ -171,6 +171,7 @@ const (
 	recLogging
 	recCast // inside aten::to and its kin
 	recBackward
+	recLayout
 )
 
 // links joins correlation numbers with launch calls: dense where the numbers are, sorted where they are scattered.
@@ -399,6 +400,9 @@ func (r *reducer) threadPass(track timeline.TrackID, tid int64, lo, hi int32) {
 			}
 			if info.flags&flagCastAlways != 0 {
 				cur.flags |= recCast
+			}
+			if info.flags&flagLayout != 0 {
+				cur.flags |= recLayout
 			}
 		}
 		if info.flags&flagBackward != 0 && (kind == timeline.KindOp || kind == timeline.KindAnnotation) {

@@ -16,6 +16,8 @@ type KernelInfo struct {
 	DType      string // "" unknown
 	Comm       bool
 	Primitive  string // of a communication kernel; unknown where the name does not say
+	Layout     bool   // only changes the order of a tensor
+	Tiled      bool   // a product whose blocks are tiles of equal work
 }
 
 // maxName bounds what of a name is searched; demangled names reach kilobytes, hostile ones more.
@@ -45,6 +47,8 @@ func (t *Tables) Kernel(name string) KernelInfo {
 		}
 	}
 	k.DType = t.dtype(low)
+	k.Layout = k.Class == ClassCopyCast && containsAny(low, t.layout)
+	k.Tiled = (k.Class == ClassMatmul || k.Class == ClassConv) && !containsAny(low, t.waveFree)
 	switch k.Class {
 	case ClassMatmul, ClassConv, ClassAttention:
 		switch {
@@ -219,6 +223,8 @@ const (
 	flagPin                           // pins batches
 	flagStepName                      // as an annotation: what a training loop calls a step
 	flagBackward                      // backward of an operator or of the model
+	flagForward                       // operator of forward that backward's formulas do not use
+	flagLayout                        // may change the order of a tensor in memory
 	flagUnused                        // DDP looks for parameters without a gradient
 )
 
@@ -331,6 +337,8 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagMatmul, begins(name, c.Matmul))
 	set(flagConv, begins(name, c.Conv))
 	set(flagColl, startsAny(low, t.collSpans))
+	set(flagForward, begins(name, c.ForwardOps) && !strings.Contains(low, "backward"))
+	set(flagLayout, begins(name, c.LayoutOps))
 	set(flagParams, name == "record_param_comms")
 	set(flagStepName, t.namesStep(name))
 	set(flagPin, containsAny(low, t.waits.PinThreads))

@@ -589,6 +589,7 @@ func (r *reducer) rankTables() {
 	r.matmuls()
 	r.perStepHost(steps)
 	r.unusedSearch(win)
+	r.steadyTables(win, steady, len(steps))
 	r.tokens(win, steps)
 }
 

@@ -20,35 +20,38 @@ type Tables struct {
 	Reasons []Reason
 	Xids    []Xid // by code
 
-	classes   []classRule
-	inOpt     [nClasses]bool
-	tcYes     []string
-	tcNo      []string
-	dtypes    []dtypeRule
-	comm      []commRule
-	prims     []primRule
-	collSpans []string
-	sym       map[string]bool
-	busbw     map[string]busFactor
-	payload   map[string]string
-	elem      map[string]int64
-	words     [3]wordList // checkpoint, validation, logging
-	annoNot   []string
-	loadAnno  []string
-	loadFrm   []string
-	inStep    []string
-	multi     []string
-	single    []string
-	marks     []string
-	step      []string
-	stepWords []stepWord
-	optim     []string
-	backward  []string // operators and ranges of backward
-	unused    []string // DDP's search for parameters without a gradient
-	calls     callLists
-	waits     waitLists
-	unlike    []string
-	mig       map[string]int
+	classes    []classRule
+	inOpt      [nClasses]bool
+	tcYes      []string
+	tcNo       []string
+	layout     []string   // kernels that only change the order of a tensor
+	waveFree   []string   // products without a last wave
+	modelPhase [][]string // words of ranges that name what one of several models does
+	dtypes     []dtypeRule
+	comm       []commRule
+	prims      []primRule
+	collSpans  []string
+	sym        map[string]bool
+	busbw      map[string]busFactor
+	payload    map[string]string
+	elem       map[string]int64
+	words      [3]wordList // checkpoint, validation, logging
+	annoNot    []string
+	loadAnno   []string
+	loadFrm    []string
+	inStep     []string
+	multi      []string
+	single     []string
+	marks      []string
+	step       []string
+	stepWords  []stepWord
+	optim      []string
+	backward   []string // operators and ranges of backward
+	unused     []string // DDP's search for parameters without a gradient
+	calls      callLists
+	waits      waitLists
+	unlike     []string
+	mig        map[string]int
 }
 
 // GPU is one row of gpus.yaml. Peaks are dense FLOP/s, bandwidths bytes/s, 0 unknown or none.
@@ -569,7 +572,9 @@ func (l *loader) kernels(t *Tables) {
 			Yes []string `yaml:"yes"`
 			No  []string `yaml:"no"`
 		} `yaml:"tensor_core"`
-		DTypes []at[rawRule] `yaml:"dtypes"`
+		Layout   []string      `yaml:"layout"`
+		WaveFree []string      `yaml:"wave_free"`
+		DTypes   []at[rawRule] `yaml:"dtypes"`
 	}
 	l.read(file, &raw)
 	for _, r := range raw.Classes {
@@ -587,6 +592,7 @@ func (l *loader) kernels(t *Tables) {
 		}
 		t.inOpt[c] = true
 	}
+	t.layout, t.waveFree = lower(raw.Layout), lower(raw.WaveFree)
 	t.tcYes, t.tcNo = lower(raw.TC.Yes), lower(raw.TC.No)
 	for _, r := range raw.DTypes {
 		if r.V.DType == "" {
@@ -662,6 +668,7 @@ func (l *loader) annotations(t *Tables) {
 		Optimizer []string `yaml:"optimizer"`
 		Backward  []string `yaml:"backward"`
 		Unused    []string `yaml:"unused_search"`
+		Phases    []string `yaml:"model_phases"`
 	}
 	l.read(file, &raw)
 	for i, list := range [][]string{raw.Checkpoint, raw.Validation, raw.Logging} {
@@ -672,6 +679,9 @@ func (l *loader) annotations(t *Tables) {
 	t.annoNot = lower(raw.Not)
 	t.loadAnno, t.loadFrm = lower(raw.Loader.Annotations), lower(raw.Loader.Frames)
 	t.inStep = lower(raw.Inside)
+	for _, w := range raw.Phases {
+		t.modelPhase = append(t.modelPhase, strings.Fields(strings.ToLower(w)))
+	}
 	t.backward, t.unused = lower(raw.Backward), lower(raw.Unused)
 	t.multi, t.single = lower(raw.Loader.Multi), lower(raw.Loader.Single)
 	t.marks, t.step, t.optim = lower(raw.Marks), lower(raw.Step), lower(raw.Optimizer)
@@ -698,6 +708,8 @@ type callLists struct {
 	Matmul          []string `yaml:"matmul"`
 	Conv            []string `yaml:"conv"`
 	ConvTrials      int      `yaml:"conv_trials"`
+	ForwardOps      []string `yaml:"forward_ops"`
+	LayoutOps       []string `yaml:"layout_ops"`
 }
 
 func (l *loader) calls(t *Tables) {
