@@ -31,6 +31,8 @@ func decls() []*facts.Decl {
 		d("gpu.name", unit.Text, facts.GPU, "Name of the GPU.", 0),
 		d("rank.step_p50_s", unit.Second, facts.Rank, "Median step time.", 1e7),
 		d("rank.host_busy_frac", unit.Frac, facts.Rank, "Host busy share.", 1),
+		d("rank.next_frac", unit.Frac, facts.Rank, "Share of the step inside the loader's next().", 1),
+		d("gpu.host_python_frac", unit.Frac, facts.GPU, "Share of the window held by Python.", 1),
 		d("host.cores_count", unit.Count, facts.Host, "CPU cores.", 1e6),
 		d("host.threads_count", unit.Count, facts.Host, "Runnable threads.", 1e6),
 		d("run.gpus_count", unit.Count, facts.Run, "GPUs of the run.", 1e6),

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpureport/rules/facts"
+)
+
+// The sums are done by hand beside each case, in hundredths of a step.
+func TestWhatIfs(t *testing.T) {
+	const none = -1
+	type owned map[string][]float64 // by fact, of each GPU
+	for _, c := range []struct {
+		name    string
+		facts   owned
+		found   []found
+		culprit int
+		cause   string
+		want    []string // fixes: saving, next owner @GPU, capped
+	}{
+		{"two gaps of one GPU", owned{"compute": {.5}, "busy": {.5}, "host_dataloader": {.3}, "host_launch": {.2}, "host_busy": {.7}, "next": {.3}},
+			[]found{{DataPipeline, []float64{none, .3}, "host.dataloader", 0, false}, {HostBound, []float64{none, .2}, "host.launch", 0, false}}, none, "",
+			// loader: 100-30, at least busy 50 and host 70-30; launch: 100-20, at least host 70-20; both: 100-50
+			[]string{"r0: 0.300 host.launch @0", "r1: 0.200 host.dataloader @0", "r0 r1: 0.500 compute @0"}},
+		{"the host is next", owned{"compute": {.5}, "busy": {.5}, "host_dataloader": {.4}, "host_busy": {.95}, "next": {.2}},
+			[]found{{DataPipeline, []float64{none, .4}, "host.dataloader", 0, false}}, none, "",
+			// the host's own work is 95-20 = 75: 25 at most
+			[]string{"r0: 0.250 host @0 capped"}},
+		{"never below what the GPU computes", owned{"compute": {.7}, "busy": {1}, "comm_transfer": {.3}},
+			[]found{{Communication, []float64{none, .4}, "comm.transfer", 0, false}}, none, "",
+			[]string{"r0: 0.300 compute @0 capped"}},
+		{"cheaper kernels go below that", owned{"compute": {.9}, "busy": {.9}, "host_python": {.1}},
+			[]found{{ComputeInefficient, []float64{none, .4}, "compute", 0, false}, {HostBound, []float64{none, .1}, "host.python", 0, false}}, none, "",
+			// together 50: python's 10 leave the 90 that compute, kernels take 40 off those
+			[]string{"r0: 0.400 host.python @0", "r1: 0.100 compute @0", "r0 r1: 0.500 compute @0"}},
+		{"findings of one time are one fix", owned{"compute": {.6}, "busy": {.6}, "host_dataloader": {.4}},
+			[]found{{DataPipeline, []float64{none, .4}, "host.dataloader", 0, false}, {DataPipeline, []float64{none, .4}, "host.dataloader", 0, false}}, none, "",
+			[]string{"r1: 0.400 compute @0"}},
+		{"a hint is no fix", owned{"compute": {.6}, "busy": {.6}, "host_dataloader": {.4}},
+			[]found{{DataPipeline, []float64{none, .4}, "host.dataloader", confHint, false}}, none, "", nil},
+		{"the others set the step", owned{"compute": {.5, .5}, "busy": {.7, .7}, "host_launch": {.3, .1}, "comm_peer_wait": {0, .1}, "comm_transfer": {.2, .2}},
+			[]found{{HostBound, []float64{.3, none}, "host.launch", 0, false}}, none, "",
+			// GPU 0: 100-30 = 70; GPU 1 waited 10, so its own time is 90
+			[]string{"r0: 0.100 comm.transfer @1 capped"}},
+		{"GPUs that share nothing", owned{"compute": {.7, .7}, "busy": {.7, .7}, "host_launch": {.3, .3}},
+			[]found{{HostBound, []float64{.3, none}, "host.launch", 0, false}}, none, "",
+			[]string{"r0: 0.150 host.launch @1"}}, // the mean of 30 and 0
+		{"a late rank and what makes it late are one fix", owned{"compute": {.6, .6, .6, .6}, "busy": {1, 1, 1, .7}, "comm_peer_wait": {.3, .3, .3, 0},
+			"comm_transfer": {.1, .1, .1, .1}, "host_dataloader": {0, 0, 0, .3}},
+			[]found{{Straggler, []float64{.225}, "comm.peer-wait", 0, false}, {DataPipeline, []float64{none, none, none, .3}, "host.dataloader", 0, false},
+				{Communication, []float64{.1, .1, .1, .1}, "comm.transfer", 0, false}}, 3, DataPipeline,
+			// the late rank: 100-22.5 at the least; the others' own time is 70; transfer: every rank's own time less 10, the late one's is 90; both: 67.5
+			[]string{"r0: 0.225 host.dataloader @3", "r2: 0.100 host.dataloader @3", "r0 r2: 0.325 host.dataloader @3"}},
+		{"waiting for now one, now another", owned{"compute": {.7, .7}, "busy": {1, 1}, "comm_peer_wait": {.2, .2}, "comm_transfer": {.1, .1}},
+			[]found{{Straggler, []float64{.2}, "comm.peer-wait", 0, false}}, none, "",
+			[]string{"r0: 0.200 comm.transfer @0"}},
+		{"three fixes: pairs, then all", owned{"compute": {.4}, "busy": {.5}, "host_dataloader": {.3}, "host_launch": {.2}, "copy_h2d": {.1}},
+			[]found{{DataPipeline, []float64{none, .3}, "host.dataloader", 0, false}, {HostBound, []float64{none, .2}, "host.launch", 0, false},
+				{Transfer, []float64{none, .1}, "copy.h2d", 0, false}}, none, "",
+			[]string{"r0: 0.300 host.launch @0", "r1: 0.200 host.dataloader @0", "r2: 0.100 host.dataloader @0", "r0 r1: 0.500 copy.h2d @0", "r0 r2: 0.400 host.launch @0",
+				"r1 r2: 0.300 host.dataloader @0", "r0 r1 r2: 0.600 compute @0"}},
+	} {
+		n := len(c.facts["compute"])
+		set := machine(n)
+		gpus := set.Of(facts.GPU)
+		for id, vs := range c.facts {
+			for i, v := range vs {
+				switch id {
+				case "host_busy", "next":
+					set.Put(set.Subjects[gpus[i]].Up, facts.ID("rank."+id+"_frac"), val(v))
+				default:
+					set.Put(gpus[i], facts.ID("gpu."+id+"_frac"), val(v))
+				}
+			}
+		}
+		if c.culprit >= 0 {
+			set.Put(0, factCulprit, val(float64(c.culprit)))
+			set.Put(0, factCause, facts.Value{Text: c.cause})
+		}
+		for i := range c.found { // a list of one would be the run's
+			if s := c.found[i].saving; n == 1 && len(s) == 2 {
+				c.found[i].saving = s[1:]
+			}
+		}
+		checks := checksOf(set, c.found)
+		if n == 1 {
+			for i := range checks {
+				checks[i].Subject = set.Subjects[gpus[0]]
+			}
+		}
+		var got []string
+		for _, w := range WhatIfs(checks, InputOf(set), set) {
+			g := -1
+			for i, sub := range gpus {
+				if sub == w.GPU {
+					g = i
+				}
+			}
+			s := fmt.Sprintf("%s: %.3f %s @%d", strings.ReplaceAll(strings.Join(w.Fix, " "), "idle.", ""), w.Frac, w.Next, g)
+			if w.Capped {
+				s += " capped"
+			}
+			got = append(got, s)
+		}
+		if a, b := strings.Join(got, "\n"), strings.Join(c.want, "\n"); a != b {
+			t.Errorf("%s\n got\n%s\nwant\n%s", c.name, a, b)
+		}
+	}
+}
+
+// A fix of all findings never returns less than one of them, and never more than the step.
+func TestWhatIfsGrow(t *testing.T) {
+	for seed := range 200 {
+		next := uint32(seed*2654435761 + 1)
+		rnd := func() float64 { next = next*1664525 + 1013904223; return float64(next>>8) / (1 << 24) }
+		set := machine(2)
+		for _, g := range set.Of(facts.GPU) {
+			left := 1.0
+			for _, id := range []string{"compute", "comm_peer_wait", "comm_transfer", "host_dataloader", "host_launch"} {
+				v := left * rnd()
+				left -= v
+				set.Put(g, facts.ID("gpu."+id+"_frac"), val(v))
+			}
+			set.Put(g, factBusy, val(1-left))
+		}
+		var fs []found
+		for i, class := range []string{DataPipeline, HostBound, Communication, Straggler} {
+			covers := []string{"host.dataloader", "host.launch", "comm.transfer", "comm.peer-wait"}[i]
+			sv := []float64{rnd() / 2, rnd() / 2}
+			if class == Straggler {
+				sv = sv[:1]
+			}
+			fs = append(fs, found{class, sv, covers, 0, false})
+		}
+		ws := WhatIfs(checksOf(set, fs), InputOf(set), set)
+		for _, a := range ws {
+			if a.Frac < 0 || a.Frac > 1 {
+				t.Fatalf("seed %d: %+v", seed, a)
+			}
+			for _, b := range ws {
+				within := true
+				for _, id := range a.Fix {
+					within = within && known(b.Fix, id)
+				}
+				if within && b.Frac < a.Frac-1e-9 {
+					t.Errorf("seed %d: %v returns %.4f, %v %.4f", seed, a.Fix, a.Frac, b.Fix, b.Frac)
+				}
+			}
+		}
+	}
+}
