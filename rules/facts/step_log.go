@@ -132,6 +132,7 @@ var (
 
 	rankModes     = loggedDecl("rank.step_modes_d_frac", unit.Frac, 0, 1e6, "Ashman's D of the two groups that 2-means finds in the step times: 2 and more are two speeds.")
 	rankModeMinor = loggedDecl("rank.step_modes_minor_frac", unit.Frac, 0, 0.5, "Share of the steps in the smaller of those groups.")
+	rankModeSlow  = loggedDecl("rank.step_modes_slow_frac", unit.Frac, 0, 1, "Share of the steps in the slower of those groups.")
 	rankModeRatio = loggedDecl("rank.step_modes_ratio_frac", unit.Frac, 1, 1e6, "Mean of the slower group out of that of the quicker one.")
 	rankModeSave  = loggedDecl("rank.step_save_modes_frac", unit.Frac, 0, 1, "Step time of the slower group above the quicker one's mean, out of all step time.")
 	rankModeOwner = stepDecl("rank.step_modes_owner", unit.Text, 0, 0, "Ledger owner that grows most from the quicker group to the slower one.")
@@ -153,7 +154,7 @@ var (
 // StepLevels asks for two speeds, lasting shifts, epoch edges and periods in time. It reads the training loop's own log where one is given that
 // has more steps than the trace, else the steps of the trace. Epochs are known from the log alone. Missing below 20 steps, two speeds too.
 var StepLevels = &Deriver{Name: "step-levels", After: []*Deriver{StepStats},
-	Gives: []*Decl{rankLogged, rankEvery, rankTokenEffect, rankModes, rankModeMinor, rankModeRatio, rankModeSave, rankModeOwner,
+	Gives: []*Decl{rankLogged, rankEvery, rankTokenEffect, rankModes, rankModeMinor, rankModeSlow, rankModeRatio, rankModeSave, rankModeOwner,
 		rankShift, rankShiftAt, rankShiftSave, rankShiftWith, rankEdges, rankEdgeSteps, rankEdgeFrac, rankEpochOne, rankPeriodS, rankPeriodHow},
 	Run: func(p *Pass) {
 		logs := stepLogs(p.Input)
@@ -247,7 +248,7 @@ func (p *Pass) levelsOf(sub int, s stepSeries) {
 		p.Set(rankTokenEffect, sub, num(r2))
 	}
 	if s.why != "" {
-		p.missAll(sub, s.why, rankModes, rankModeMinor, rankModeRatio, rankModeSave, rankModeOwner, rankShift, rankShiftAt, rankShiftSave, rankShiftWith, rankPeriodS, rankPeriodHow)
+		p.missAll(sub, s.why, rankModes, rankModeMinor, rankModeSlow, rankModeRatio, rankModeSave, rankModeOwner, rankShift, rankShiftAt, rankShiftSave, rankShiftWith, rankPeriodS, rankPeriodHow)
 		return
 	}
 	p.modesOf(sub, s, v)
@@ -280,6 +281,7 @@ func (p *Pass) modesOf(sub int, s stepSeries, v Value) {
 	v.Refs, v.NRefs = s.refs(slow), len(slow)
 	p.Set(rankModes, sub, num(min(d, 1e6)))
 	p.Set(rankModeMinor, sub, num(minor))
+	p.Set(rankModeSlow, sub, num(float64(len(slow))/float64(len(s.x))))
 	p.Set(rankModeRatio, sub, num(max(1, ratio)))
 	p.Set(rankModeSave, sub, num(min(1, above/sum)))
 	if s.gpu == nil || len(slow) == 0 || len(fast) == 0 {

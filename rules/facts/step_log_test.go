@@ -60,6 +60,7 @@ func TestTwoSpeeds(t *testing.T) {
 		t.Errorf("D is %v", d)
 	}
 	g.about("loop", rankModeRatio, 1.5, 0.01)
+	g.about("loop", rankModeSlow, 63.0/200, 1e-9)
 	g.about("loop", rankModeMinor, 63.0/200, 1e-9) // 40 + 29 - 6 of both
 	g.about("loop", rankModeSave, 63*0.2/(63*0.6+137*0.4), 0.005)
 }
