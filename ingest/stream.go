@@ -35,6 +35,9 @@ type block struct {
 	refs atomic.Int32
 }
 
+// blocks keeps those of finished files for the next one.
+var blocks = sync.Pool{New: func() any { return &block{buf: make([]byte, blockSize)} }}
+
 // hashedReader reads r ahead in a goroutine of its own and hashes the bytes in a second one, so that neither costs the consumer time.
 // After Close, or at the end, the sum covers all of r: what the consumer left unread is read for the hash alone.
 type hashedReader struct {
@@ -55,7 +58,7 @@ type hashedReader struct {
 func newHashedReader(ctx context.Context, r io.ReadCloser) *hashedReader {
 	h := &hashedReader{blocks: make(chan *block, blockCount), free: make(chan *block, blockCount), closed: make(chan struct{}), done: make(chan struct{})}
 	for range blockCount {
-		h.free <- &block{buf: make([]byte, blockSize)}
+		h.free <- blocks.Get().(*block)
 	}
 	toHash := make(chan *block, blockCount)
 	go func() { // hash
@@ -81,6 +84,7 @@ func newHashedReader(ctx context.Context, r io.ReadCloser) *hashedReader {
 				err = io.EOF
 			}
 			if b.n == 0 {
+				h.free <- b
 				break
 			}
 			b.refs.Store(1)
@@ -146,9 +150,12 @@ func (h *hashedReader) Close() error {
 	return nil
 }
 
-// Sum waits for the end of the file and gives its hash and size; call it after Close.
+// Sum waits for the end of the file and gives its hash and size; call it after Close. The blocks are let go: a set of many files is kept.
 func (h *hashedReader) Sum() (sum string, size int64, err error) {
 	<-h.done
+	for len(h.free) > 0 {
+		blocks.Put(<-h.free)
+	}
 	if h.readErr != io.EOF {
 		return "", h.size, h.readErr
 	}
