@@ -58,6 +58,7 @@ func Build(in *Input) *Report {
 	b.facts()
 	b.plan()
 	b.verdict()
+	b.whatIfs()
 	fillEmpty(r)
 	return r
 }
@@ -658,6 +659,7 @@ func fillEmpty(r *Report) {
 	z(&r.Hosts)
 	z(&r.Groups)
 	z(&r.Chains)
+	z(&r.WhatIf)
 	z(&r.Lateness.Steps)
 	z(&r.Lateness.Rows)
 	z(&r.Verdict.Evidence)

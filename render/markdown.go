@@ -60,6 +60,14 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		}
 		b.WriteString("\n")
 	}
+	if len(r.WhatIf) > 0 {
+		b.WriteString("## What if\n\n| | without | step at least | returns at most | then the most is |\n| --- | --- | --- | --- | --- |\n")
+		for i := range r.WhatIf {
+			w := &r.WhatIf[i]
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", FixName(r, w), md(FixText(r, w)), Dur(float64(w.StepAfterNS), 3), Pct(w.SavingFrac), md(LimiterWord(w)))
+		}
+		b.WriteString("\n")
+	}
 	if len(v.Do)+len(v.Dont) > 0 {
 		b.WriteString("## Next\n\n")
 		for _, s := range v.Do {

@@ -45,6 +45,7 @@ type Report struct {
 	Hosts       []RankHost     `json:"hosts"`        // one a clock of the ranks' traces, the reference first; empty where none tells its host
 	Groups      []RankGroup    `json:"groups"`       // communicators
 	Lateness    Lateness       `json:"lateness"`     // no steps where no collective is shared by all ranks
+	WhatIf      []WhatIf       `json:"what_if"`      // the largest fixes alone, pairs of the first three, all
 	Chains      []WaitChain    `json:"chains"`       // of the steps in which most was waited, at most six
 	SumErrorNS  int64          `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
 }

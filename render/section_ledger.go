@@ -108,6 +108,9 @@ func ledgerSection(r *Report) (Section, bool) {
 		lb.Notes = append(lb.Notes, Note{Strong: fmt.Sprintf("Communication of %s is not divided.", Pct(u)), Text: "Waiting for a late rank and transferring look the same from these files: record every rank."})
 	}
 	s.Blocks = append(s.Blocks, lb)
+	if t, ok := whatIfTable(r); ok {
+		s.Blocks = append(s.Blocks, t)
+	}
 	if t, ok := waitsTable(r); ok {
 		s.Blocks = append(s.Blocks, t)
 	}

@@ -257,6 +257,10 @@ func (t *term) findings(r *Report) {
 		}
 		t.line(line)
 	}
+	if n := len(r.WhatIf); n > 1 {
+		w := &r.WhatIf[n-1]
+		t.wrap("  ", "  ", fmt.Sprintf("Without %d of them a step of %s would take %s or more.", len(w.Fix), Dur(float64(w.StepBeforeNS), 3), Dur(float64(w.StepAfterNS), 3)), false)
+	}
 	if anySame {
 		t.line(`  "same" is time already counted in a line above; it is not added.`)
 	}

@@ -416,6 +416,14 @@ func summary(f *excelize.File, r *render.Report, led *sheet) error {
 	for i, d := range v.Dont {
 		put(map[bool]string{true: "Do not", false: ""}[i == 0], d, 0, "")
 	}
+	if len(r.WhatIf) > 0 {
+		row++
+		put("What if: the step at least, ms", nil, 0, "")
+		for i := range r.WhatIf {
+			w := &r.WhatIf[i]
+			put(render.FixName(r, w)+": "+render.FixText(r, w), nsToMS(w.StepAfterNS), msS, fmt.Sprintf("ms, returns at most %s; then: %s", render.Pct(w.SavingFrac), render.LimiterWord(w)))
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func (m *model) without(fix ...string) WhatIf {
 	return out
 }
 
-// rest takes the savings off one GPU's own time; late is what mending a late rank saves in all.
+// rest takes the savings off one GPU's own time; late is by how much a late rank would come earlier.
 func (m *model) rest(g int, fix []string) (l left, late float64) {
 	in := &m.in
 	wait := 0.0
@@ -182,7 +182,7 @@ func (m *model) rest(g int, fix []string) (l left, late float64) {
 				continue
 			}
 			if c.Rule.Class == Straggler {
-				late = max(late, *c.Saving)
+				late = max(late, m.lateness(*c.Saving))
 			} else {
 				cl = append(cl, claim{c, *c.Saving})
 			}
@@ -213,7 +213,7 @@ func (m *model) rest(g int, fix []string) (l left, late float64) {
 		default:
 			free += c.value
 		}
-		m.take(l.owners, c)
+		take(l.owners, c.value, covers(c.check.Rule))
 	}
 	// What closes a gap leaves what GPU and host have to do in the step.
 	if gaps > 0 {
@@ -241,29 +241,49 @@ func (m *model) rest(g int, fix []string) (l left, late float64) {
 			floor = compute
 		}
 		l.frac = max(floor, l.frac-late)
+		take(l.owners, late, covers(&Rule{Class: m.cause}))
 	}
 	l.owners["comm.peer-wait"] = 0
 	return l, late
 }
 
-// take lowers the owners that a claim is the time of.
-func (m *model) take(owners map[string]float64, c claim) {
-	rest := c.value
-	covers := c.check.Rule.Covers
-	if len(covers) == 0 {
-		for _, f := range families {
-			if f.class == c.check.Rule.Class {
-				covers = f.owners
-			}
+// lateness is how much earlier the late rank would have to come: as much as its peers waited, longest; where it changes who that is, what
+// all waited on average.
+func (m *model) lateness(mean float64) float64 {
+	if m.in.Culprit < 0 {
+		return mean
+	}
+	longest := 0.0
+	for _, g := range m.in.GPUs {
+		if m.in.Subjects[g].Rank != m.in.Culprit {
+			longest = max(longest, m.in.PeerWait[g])
 		}
 	}
-	if len(covers) == 0 {
-		covers = []string{"compute"}
+	if longest == 0 {
+		return mean
 	}
-	for _, o := range covers {
-		x := min(rest, owners[o])
-		owners[o] -= x
-		rest -= x
+	return longest
+}
+
+// covers are the owners whose time a rule's saving is.
+func covers(r *Rule) []string {
+	if len(r.Covers) > 0 {
+		return r.Covers
+	}
+	for _, f := range families {
+		if f.class == r.Class {
+			return f.owners
+		}
+	}
+	return []string{"compute"}
+}
+
+// take lowers owners by x in all.
+func take(owners map[string]float64, x float64, from []string) {
+	for _, o := range from {
+		part := min(x, owners[o])
+		owners[o] -= part
+		x -= part
 	}
 }
 

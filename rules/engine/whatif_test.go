@@ -51,8 +51,12 @@ func TestWhatIfs(t *testing.T) {
 			"comm_transfer": {.1, .1, .1, .1}, "host_dataloader": {0, 0, 0, .3}},
 			[]found{{Straggler, []float64{.225}, "comm.peer-wait", 0, false}, {DataPipeline, []float64{none, none, none, .3}, "host.dataloader", 0, false},
 				{Communication, []float64{.1, .1, .1, .1}, "comm.transfer", 0, false}}, 3, DataPipeline,
-			// the late rank: 100-22.5 at the least; the others' own time is 70; transfer: every rank's own time less 10, the late one's is 90; both: 67.5
-			[]string{"r0: 0.225 host.dataloader @3", "r2: 0.100 host.dataloader @3", "r0 r2: 0.325 host.dataloader @3"}},
+			// lateness: all ranks' own time is 70, which the late one reaches too; transfer: own times less 10, the late one's is 90; both: 60
+			[]string{"r0: 0.300 comm.transfer @0", "r2: 0.100 host.dataloader @3", "r0 r2: 0.400 compute @0"}},
+		{"nobody can be faster than the second latest", owned{"compute": {.6, .6, .6}, "busy": {1, 1, .7}, "comm_peer_wait": {.3, .1, 0}, "host_dataloader": {.1, .3, .4}},
+			[]found{{Straggler, []float64{.13}, "comm.peer-wait", 0, false}}, 2, DataPipeline,
+			// rank 2 comes 30 earlier, but rank 1 needs 90
+			[]string{"r0: 0.100 host.dataloader @1 capped"}},
 		{"waiting for now one, now another", owned{"compute": {.7, .7}, "busy": {1, 1}, "comm_peer_wait": {.2, .2}, "comm_transfer": {.1, .1}},
 			[]found{{Straggler, []float64{.2}, "comm.peer-wait", 0, false}}, none, "",
 			[]string{"r0: 0.200 comm.transfer @0"}},
