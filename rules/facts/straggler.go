@@ -180,6 +180,13 @@ func nameCulprit(p *Pass, conf Confidence, refs []Ref, nrefs int) int {
 	share := min(1, float64(top.Last)/float64(top.Of))
 	v := Value{Num: share, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf}
 	p.Set(runCulpritShare, 0, v)
+	often, known := lateInSteps(p.Job, top.Rank)
+	if known && often < persistentShare && share >= persistentFrom(len(p.Job.Ranks)) {
+		v.Num = 0
+		p.Set(runPersistent, 0, v)
+		p.Miss(runCulprit, 0, fmt.Sprintf("the late rank changes: rank %d, for which the others waited longest, took longer than they did in %.0f %% of the steps", top.Rank, 100*often))
+		return -1
+	}
 	if share < persistentFrom(len(p.Job.Ranks)) || 2*blamed[top.Rank] < told {
 		v.Num = 0
 		p.Set(runPersistent, 0, v)
@@ -191,6 +198,53 @@ func nameCulprit(p *Pass, conf Confidence, refs []Ref, nrefs int) int {
 	v.Num = float64(top.Rank)
 	p.Set(runCulprit, 0, v)
 	return top.Rank
+}
+
+// lateInSteps is in how many of the steps a rank took longer for its own part than the others, out of all: by a quarter at least of what it
+// takes longer in the mean, so that a few long pauses are not taken for one that is late each time. Not known where ranks have other steps.
+func lateInSteps(job *ledger.Job, rank int) (often float64, known bool) {
+	var mine []float64
+	var others [][]float64
+	var index []int64
+	for _, r := range job.Ranks {
+		g := mainGPU(r)
+		if g == nil || len(g.Steps) == 0 || len(g.Steps) != len(r.Steps.Index) || index != nil && !slices.Equal(index, r.Steps.Index) {
+			return 0, false
+		}
+		index = r.Steps.Index
+		own := make([]float64, len(g.Steps))
+		for i := range g.Steps {
+			own[i] = float64(g.Steps[i].Dur - g.Steps[i].Owners[timeline.CommPeerWait])
+		}
+		if r.Process.Rank == rank {
+			mine = own
+		} else {
+			others = append(others, own)
+		}
+	}
+	if mine == nil || len(others) == 0 {
+		return 0, false
+	}
+	more := make([]float64, len(mine))
+	mean := 0.0
+	at := make([]float64, len(others))
+	for i := range mine {
+		for k := range others {
+			at[k] = others[k][i]
+		}
+		more[i] = mine[i] - median(at)
+		mean += more[i] / float64(len(mine))
+	}
+	if mean <= 0 {
+		return 0, false
+	}
+	n := 0
+	for _, d := range more {
+		if d > mean/4 {
+			n++
+		}
+	}
+	return float64(n) / float64(len(more)), true
 }
 
 // persistentFrom is how often a rank of n must be last to be called the late one.
