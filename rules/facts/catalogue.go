@@ -45,6 +45,8 @@ var Catalogue = []*Deriver{
 	Copies,
 	// Stage kernel.
 	KernelMix,
+	KernelWork,
+	MFU,
 	Counters,
 	Gemm,
 	// Sums of a profiler where no trace is.
@@ -61,6 +63,7 @@ var Catalogue = []*Deriver{
 	LateCard,
 	// Stage shape.
 	Shapes,
+	Steady,
 	Tokens,
 }
 
