@@ -361,6 +361,9 @@ func (b *builder) insufficient() string {
 			return fmt.Sprintf("%s every %s, and samples alone cannot say who held the time.", who, Dur(v.Num*1e9, 2))
 		}
 	}
+	if len(r.GPUs) == 0 && len(r.Series) > 0 {
+		return "Only readings of the host are here: no GPU was seen, so nobody can be named."
+	}
 	if c := b.checkOf("idle.sawtooth"); c != nil && c.Outcome == "unknown" && len(r.Series) > 0 {
 		return "Samples alone cannot say who held the time, and these are too few to show whether it swings."
 	}
