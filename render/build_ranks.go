@@ -111,7 +111,8 @@ func (b *builder) ranks() {
 	}
 	for i := range j.Chains {
 		c := WaitChain{Step: j.Chains[i].Step}
-		for _, l := range j.Chains[i].Links[:min(len(j.Chains[i].Links), maxChainLinks)] {
+		links := slices.Concat(j.Chains[i].Links, j.Chains[i].Beside)
+		for _, l := range links[:min(len(links), maxChainLinks)] {
 			w := WaitLink{WaiterRank: number(l.Waiter), CulpritRank: number(l.Culprit), Primitive: l.Primitive, StartNS: b.rel(l.At.Start), DurNS: int64(l.At.Dur()), Owner: l.Owner.String(), OwnerNS: l.OwnerNS}
 			if l.Group >= 0 && l.Group < len(j.Groups) {
 				w.Group = clean(j.Groups[l.Group].Name)

@@ -160,7 +160,7 @@ func (m *model) without(fix ...string) WhatIf {
 		out.Frac = max(0, 1-slow.frac)
 		if limit := most + straggler; out.Frac > limit {
 			out.Frac = limit
-		} else if out.Frac < limit-tie {
+		} else if out.Frac < limit-0.005 { // peers differ a little
 			out.Capped = true
 		}
 	}

@@ -400,46 +400,98 @@ func (m *meeting) chains(b *blamer) {
 	slices.Sort(steps)
 	for _, s := range steps {
 		w := by[s]
-		if c := (Chain{Step: s, Links: m.follow(b, w.ri, m.waits[w.ri][w.gpu][w.at])}); len(c.Links) > 0 {
+		p := m.waits[w.ri][w.gpu][w.at]
+		if c := (Chain{Step: s, Links: m.follow(b, w.ri, p), Beside: m.beside(b, w.ri, p)}); len(c.Links) > 0 {
 			m.job.Chains = append(m.job.Chains, c)
 		}
 	}
+}
+
+// maxWaiters is how many of those that waited in one collective are told.
+const maxWaiters = 8
+
+// beside makes the links of the others that waited in the collective of one wait, the longest waits.
+func (m *meeting) beside(b *blamer, ri int, p waitPiece) []Link {
+	k, _, ok := b.late(ri, p.col)
+	if !ok {
+		return nil
+	}
+	type wait struct {
+		ri int
+		p  waitPiece
+	}
+	var others []wait
+	for _, x := range m.instances[k].members {
+		if int(x.rank) == ri {
+			continue
+		}
+		best := -1
+		waits := m.waits[x.rank][m.col(x).GPU]
+		for q := range waits {
+			if waits[q].col == int(x.col) && (best < 0 || waits[q].Dur() > waits[best].Dur()) {
+				best = q
+			}
+		}
+		if best >= 0 {
+			others = append(others, wait{int(x.rank), waits[best]})
+		}
+	}
+	sort.SliceStable(others, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(others[j].p.Dur(), others[i].p.Dur()), cmp.Compare(others[i].ri, others[j].ri)) < 0
+	})
+	var links []Link
+	for _, w := range others {
+		if l, _, ok := m.link(b, w.ri, w.p); ok && len(links) < maxWaiters-1 {
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// link is one wait with what held the rank that was waited for; k is the collective's instance. ok is false where the waiting rank itself came last.
+func (m *meeting) link(b *blamer, ri int, p waitPiece) (link Link, k int32, ok bool) {
+	k, i, ok := b.late(ri, p.col)
+	if !ok || m.instances[k].culprit == i {
+		return link, k, false
+	}
+	in := &m.instances[k]
+	c := &m.job.Ranks[ri].Collectives[p.col]
+	mine, theirs := b.pair(k, i)
+	link = Link{Waiter: ri, Culprit: int(in.members[in.culprit].rank), Group: int(m.groupOf[m.sets[in.set].group]), Primitive: c.Primitive, Row: c.Row,
+		At: timeline.Interval{Start: m.common(ri, p.Start), End: m.common(ri, p.End)}}
+	var over timeline.Owners
+	var total int64
+	for o := range over {
+		if over[o] = max(0, theirs[o]-mine[o]); over[o] > over[link.Owner] {
+			link.Owner = timeline.Owner(o)
+		}
+		total += over[o]
+	}
+	if total == 0 {
+		for _, w := range b.meanwhile(ri, p) {
+			over[w.key.owner] = w.ns
+			total += w.ns
+			if w.ns > over[link.Owner] || over[link.Owner] == 0 {
+				link.Owner = w.key.owner
+			}
+		}
+	}
+	if total > 0 {
+		link.OwnerNS = int64(float64(p.Dur()) * (float64(over[link.Owner]) / float64(total)))
+	}
+	return link, k, true
 }
 
 // follow makes the links from one wait on.
 func (m *meeting) follow(b *blamer, ri int, p waitPiece) []Link {
 	var links []Link
 	for len(links) < maxBlame {
-		k, i, ok := b.late(ri, p.col)
-		if !ok || m.instances[k].culprit == i {
+		link, k, ok := m.link(b, ri, p)
+		if !ok {
 			break
 		}
 		in := &m.instances[k]
 		x := in.members[in.culprit]
-		c := &m.job.Ranks[ri].Collectives[p.col]
-		mine, theirs := b.pair(k, i)
-		link := Link{Waiter: ri, Culprit: int(x.rank), Group: int(m.groupOf[m.sets[in.set].group]), Primitive: c.Primitive, Row: c.Row,
-			At: timeline.Interval{Start: m.common(ri, p.Start), End: m.common(ri, p.End)}}
-		var over timeline.Owners
-		var total int64
-		for o := range over {
-			if over[o] = max(0, theirs[o]-mine[o]); over[o] > over[link.Owner] {
-				link.Owner = timeline.Owner(o)
-			}
-			total += over[o]
-		}
-		if total == 0 {
-			for _, w := range b.meanwhile(ri, p) {
-				over[w.key.owner] = w.ns
-				total += w.ns
-				if w.ns > over[link.Owner] || over[link.Owner] == 0 {
-					link.Owner = w.key.owner
-				}
-			}
-		}
-		if total > 0 {
-			link.OwnerNS = int64(float64(p.Dur()) * (float64(over[link.Owner]) / float64(total)))
-		}
 		links = append(links, link)
 		if link.Owner != timeline.CommPeerWait {
 			break

@@ -74,6 +74,7 @@ type Link struct {
 
 // Chain is the longest waits of one step, each link's culprit waited on by the one before: for drawing.
 type Chain struct {
-	Step  int64
-	Links []Link
+	Step   int64
+	Links  []Link
+	Beside []Link // the others that waited where the first link did, longest first
 }
