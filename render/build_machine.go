@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -23,7 +24,8 @@ type State struct {
 
 // Topology is a matrix of how the parts of a host are joined. Cells holds the maker's words; "" where none is given.
 type Topology struct {
-	Path  string     `json:"path"`
+	Path  string     `json:"path"`  // the first file that tells it
+	Host  string     `json:"host"`  // "" not told
 	Parts []string   `json:"parts"` // GPU0, GPU1, NIC0
 	Cells [][]string `json:"cells"` // [row][column], both in the order of Parts
 }
@@ -129,24 +131,42 @@ func (b *builder) states() {
 }
 
 func (b *builder) topology() {
+	// Each rank's log tells its own row: files of one format from one host are one matrix, unless they contradict each other.
+	type whose struct{ format, host string }
+	type told struct {
+		source int
+		links  []timeline.Link
+	}
+	var all []told
+	at := map[whose]int{}
 	for i := range b.base.Sources {
-		var t Topology
-		at := map[string]int{}
-		part := func(s string) int {
-			k, ok := at[s]
-			if !ok {
-				k = len(t.Parts)
-				at[s] = k
-				t.Parts = append(t.Parts, s)
-			}
-			return k
-		}
-		var links []timeline.Link
+		src := &b.base.Sources[i]
+		t := told{source: i}
 		for _, l := range b.base.Links {
 			if l.Source == timeline.SourceID(i) && l.B != "" {
-				part(l.A)
-				links = append(links, l)
+				t.links = append(t.links, l)
 			}
+		}
+		key := whose{src.Format, src.Host}
+		if k, ok := at[key]; ok && src.Host != "" && agree(all[k].links, t.links) {
+			all[k].links = append(all[k].links, t.links...)
+			continue
+		}
+		at[key] = len(all)
+		all = append(all, t)
+	}
+	for _, x := range all {
+		var t Topology
+		at := map[string]int{}
+		part := func(s string) {
+			if _, ok := at[s]; !ok {
+				at[s] = len(t.Parts)
+				t.Parts = append(t.Parts, s)
+			}
+		}
+		links := x.links
+		for _, l := range links {
+			part(l.A)
 		}
 		for _, l := range links {
 			part(l.B)
@@ -154,7 +174,7 @@ func (b *builder) topology() {
 		if len(t.Parts) < 2 || len(t.Parts) > maxParts {
 			continue
 		}
-		t.Path = b.base.Sources[i].Path
+		t.Path, t.Host = b.base.Sources[x.source].Path, clean(b.base.Sources[x.source].Host)
 		t.Cells = make([][]string, len(t.Parts))
 		for k := range t.Cells {
 			t.Cells[k] = make([]string, len(t.Parts))
@@ -164,6 +184,20 @@ func (b *builder) topology() {
 		}
 		b.r.Topology = append(b.r.Topology, t)
 	}
+}
+
+// agree tells whether two lists of links say the same where both speak.
+func agree(a, b []timeline.Link) bool {
+	kind := map[[2]string]string{}
+	for _, l := range a {
+		kind[[2]string{l.A, l.B}] = l.Kind
+	}
+	for _, l := range b {
+		if k, ok := kind[[2]string{l.A, l.B}]; ok && k != l.Kind {
+			return false
+		}
+	}
+	return true
 }
 
 var eventKinds = map[timeline.MarkKind]string{
@@ -292,7 +326,7 @@ var linkWords = []struct{ word, means string }{
 func topologyBlock(t *Topology, several bool) Matrix {
 	m := Matrix{ID: "topology", Title: "How the cards are joined", Parts: t.Parts}
 	if several {
-		m.Title += ", " + Middle(t.Path, 48)
+		m.Title += ", " + Middle(cmp.Or(t.Host, t.Path), 48)
 		m.ID = ""
 	}
 	seen := map[string]bool{}

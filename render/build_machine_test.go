@@ -1,7 +1,10 @@
 package render
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"gpureport/ingest/timeline"
 	"gpureport/ingest/unit"
@@ -56,6 +59,49 @@ func machineInput(t *testing.T) *Input {
 		t.Error(e)
 	}
 	return &Input{In: in, Facts: set, Verdict: engine.Verdict{Culprit: -1}}
+}
+
+// Each rank's log holds the row of its own card: one matrix a host, and not one a file; a file that says otherwise stays apart.
+func TestTopologyOfAHost(t *testing.T) {
+	in := machineInput(t)
+	tl := in.In.Base
+	tl.Links = nil
+	add := func(path, host, a, b, kind string) {
+		id := timeline.SourceID(len(tl.Sources))
+		tl.Sources = append(tl.Sources, timeline.Source{Path: path, Format: "nccl-log", Used: true, Host: host})
+		tl.Links = append(tl.Links, timeline.Link{Source: id, A: a, B: b, Kind: kind})
+	}
+	add("rank0.log", "n1", "GPU0", "NIC0", "PIX")
+	add("rank1.log", "n1", "GPU1", "NIC0", "SYS")
+	add("rank2.log", "n2", "GPU0", "NIC0", "NODE")
+	add("old.log", "n1", "GPU1", "NIC0", "PXB")
+	add("nobody0.log", "", "GPU0", "NIC0", "PIX")
+	add("nobody1.log", "", "GPU1", "NIC0", "PIX")
+	r := Build(in)
+	var got []string
+	for i := range r.Topology {
+		m := topologyBlock(&r.Topology[i], true)
+		got = append(got, m.Title+": "+strings.Join(m.Parts, " "))
+	}
+	const how = "How the cards are joined, "
+	want := []string{how + "n1: GPU0 GPU1 NIC0", how + "n2: GPU0 NIC0", how + "n1: GPU1 NIC0", how + "nobody0.log: GPU0 NIC0", how + "nobody1.log: GPU1 NIC0"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if c := r.Topology[0].Cells; c[0][2] != "PIX" || c[1][2] != "SYS" {
+		t.Errorf("cells %v", c)
+	}
+}
+
+func TestHardwareOffAxis(t *testing.T) {
+	r := &Report{OffAxis: []OffAxis{{Metric: "clock_sm_hz", N: 3}}}
+	s, _ := hardwareSection(r)
+	if strings.Contains(s.Lead, "No clock") || !strings.Contains(s.Lead, "is judged") {
+		t.Errorf("readings that no axis shows were recorded: %s", s.Lead)
+	}
+	if s, _ = hardwareSection(&Report{}); !strings.Contains(s.Lead, "No clock") {
+		t.Errorf("nothing was recorded: %s", s.Lead)
+	}
 }
 
 func TestMachine(t *testing.T) {

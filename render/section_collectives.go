@@ -195,6 +195,9 @@ func busCells(a *collectiveSum) (bw, of Cell) {
 		if want > 0 && !a.small {
 			bw.Text += " of " + digits(want/1e9, 3, "")
 			of = Cell{Text: Pct(bus / want)}
+			if bus >= want { // the model is of a typical machine: how far above says nothing
+				of = Cell{Text: "at or above", Weak: true, Title: "at or above what a healthy one of its size reaches"}
+			}
 		}
 	}
 	switch {

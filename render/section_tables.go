@@ -206,6 +206,10 @@ func hardwareSection(r *Report) (Section, bool) {
 	s := Section{ID: "hardware", Title: "Hardware", Lead: "Did the card cause it? Dots are instants, dashes are averages over the time they cover. GPUs that agree are one band, an odd one has its own line."}
 	if len(l.Lanes) == 0 {
 		s.Lead = "No clock, power or temperature was recorded, so the hardware was not looked at."
+		if n := offAxisHardware(r); n > 0 {
+			s.Lead = "What the cards read has no place beside the traces, as the clock of its log could not be placed: it is judged, and not drawn."
+			l.Missing = nil
+		}
 	}
 	s.Blocks = append(s.Blocks, l)
 	if t, ok := activityTable(r); ok {

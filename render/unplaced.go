@@ -54,6 +54,17 @@ func (b *builder) placedAny() bool {
 	return false
 }
 
+// offAxisHardware counts the readings of clocks, power and temperatures that no axis shows.
+func offAxisHardware(r *Report) (n int) {
+	for i := range r.OffAxis {
+		switch r.OffAxis[i].Metric {
+		case timeline.ClockSM.Name, timeline.Power.Name, timeline.TempGPU.Name:
+			n += r.OffAxis[i].N
+		}
+	}
+	return n
+}
+
 // offAxisTable is what the hardware section says of logs that no curve can show.
 func offAxisTable(r *Report) (Table, bool) {
 	t := Table{ID: "off-axis-table", Title: "Readings without a place in time", Shown: 16, Columns: []Column{{Title: "Of"}, {Title: "Reading"}, {Title: "Median", Num: true}, {Title: "Lowest", Num: true},
