@@ -16,6 +16,7 @@ var Catalogue = []*Deriver{
 	RankSpread,
 	// Stage idle.
 	IdleSavings,
+	LaunchSaving,
 	// Sampled logs, stages idle and hw.
 	SampledUtil,
 	Sawtooth,
@@ -59,6 +60,7 @@ var Catalogue = []*Deriver{
 	Flight,
 	Ports,
 	Straggler,
+	LateSaving,
 	LateRanks,
 	LateCard,
 	// Stage shape.
