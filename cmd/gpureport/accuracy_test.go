@@ -144,8 +144,19 @@ func (k *drawnKind) hold(d *sim.Drawn, truth *sim.Truth, got *diagnosis, n int, 
 			j.missed = append(j.missed, id)
 		}
 	}
-	if d.Saving != nil && v.Recoverable != nil && (truth.Class == nil || v.Class == *truth.Class) {
-		j.saves, j.saving, j.promised = true, *d.Saving, *v.Recoverable
+	promised := v.Recoverable
+	if d.By != "" {
+		promised = nil
+		for i := range got.checks {
+			if c := &got.checks[i]; c.Rule.ID == d.By && c.Outcome == engine.Finding {
+				promised = c.Saving
+			}
+		}
+	} else if !j.asked || v.Class != j.want {
+		promised = nil
+	}
+	if d.Saving != nil && promised != nil {
+		j.saves, j.saving, j.promised = true, *d.Saving, *promised
 	}
 	for _, g := range got.in.Job.GPUs {
 		red := got.in.Job.Ranks[g.Rank]
