@@ -132,6 +132,15 @@ func TestGapOwners(t *testing.T) {
 	}
 }
 
+// Where no device op ran before, no sync drained the queue, however near to the window's start one ended.
+func TestRefillNeedsWork(t *testing.T) {
+	red := reduce(t, "main anno 100us..1000us ProfilerStep#3\nmain api 105us..110us cudaDeviceSynchronize\nmain op 120us..130us aten::empty\n"+
+		"main api 180us..190us cudaLaunchKernel link=1\ngpu0/s7 kernel 192us..300us sgemm link=1\n")[0]
+	if got, want := owned(&red.GPUs[0]), "compute 108µs, host.launch 22µs, host.sync 5µs, host.python 65µs"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // That the launching thread had no operator says that it ran Python only where operators were recorded.
 func TestNoOperators(t *testing.T) {
 	text := "main api -20us..-10us cudaLaunchKernel link=1\ngpu0/s7 kernel 0us..100us sgemm link=1\n" +

@@ -332,7 +332,9 @@ func (g *gapper) attribute(gap timeline.Interval, n, prev *devOp) {
 		}
 		return
 	}
-	g.drained(int(r.around[rec.in].thread))
+	if prev != nil {
+		g.drained(int(r.around[rec.in].thread)) // else nothing ran before that a sync could have waited for
+	}
 	g.host(int(r.around[rec.in].thread), gap.Start, min(l1, gap.End))
 	if l1 < gap.End {
 		lag := min(l1+startLag, gap.End)

@@ -1,0 +1,916 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"gpureport/ingest/timeline"
+	"gpureport/ingest/timeline/timelinetest"
+)
+
+// This file computes the whole ledger a second time, from its definition and not from the code: for each cell of a grid that no event
+// crosses it looks at all events. It is slow and plain, and shares nothing with the package but the words for owners.
+
+// us is a time in microseconds.
+type us = int
+
+// ev is one event of a made-up trace: a device op has a stream, a host span a thread.
+type ev struct {
+	rank        int
+	gpu, stream int
+	thread      string
+	kind        string // of timelinetest's text
+	s, e        us
+	name        string
+	link        int
+	mem         string
+	coll        string // key=value pairs of a collective
+	seq         int
+	group       string
+	members     []int
+	row         string // owner of an instant inside it, of a call
+}
+
+func (x *ev) device() bool      { return x.stream > 0 }
+func (x *ev) at(t us) bool      { return x.s <= t && t < x.e }
+func (x *ev) is(k string) bool  { return x.kind == k }
+func (x *ev) has(w string) bool { return strings.Contains(x.name, w) }
+func (x *ev) comm() bool        { return x.kind == "kernel" && strings.HasPrefix(x.name, "nccl") }
+func (x *ev) copies() bool      { return x.kind == "h2d" || x.kind == "d2h" }
+func (x *ev) next() bool {
+	return (x.kind == "anno" || x.kind == "op") && x.has("enumerate(DataLoader)#")
+}
+func (x *ev) line() string {
+	track := x.thread
+	if x.device() {
+		track = fmt.Sprintf("gpu%d/s%d", x.gpu, x.stream)
+	}
+	s := fmt.Sprintf("r%d:%s %s %dus..%dus %s", x.rank, track, x.kind, x.s, x.e, x.name)
+	if x.link > 0 {
+		s += fmt.Sprintf(" link=%d", x.link)
+	}
+	if x.mem != "" {
+		s += " mem=" + x.mem
+	}
+	return s + x.coll
+}
+
+func textOf(evs []ev, rank, world int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "proc r%d rank=%d world=%d host=a backend=nccl\n", rank, rank, world)
+	for i := range evs {
+		if evs[i].rank == rank {
+			b.WriteString(evs[i].line() + "\n")
+		}
+	}
+	return b.String()
+}
+
+// brute is one process's events and what follows from them for all of its GPUs.
+type brute struct {
+	grid     us
+	evs      []ev
+	ops      []*ev // on devices
+	host     []*ev
+	calls    map[int]*ev // launch call by link
+	of       map[int][]*ev
+	threads  []string // that launch
+	main     string
+	operator bool // operators were recorded
+	restarts []ev // inferred restarts of the loader
+	all      []ev // host steps with device time
+	steps    []ev // of these the analysed ones
+}
+
+func newBrute(evs []ev, grid us) *brute {
+	b := &brute{grid: grid, evs: evs, calls: map[int]*ev{}, of: map[int][]*ev{}}
+	for i := range evs {
+		x := &evs[i]
+		if x.device() {
+			b.ops = append(b.ops, x)
+			if x.link > 0 {
+				b.of[x.link] = append(b.of[x.link], x)
+			}
+			continue
+		}
+		b.host = append(b.host, x)
+		b.operator = b.operator || x.is("op")
+		if x.is("api") && x.link > 0 {
+			b.calls[x.link] = x
+		}
+	}
+	// Launching threads, the one with most launches first; the definition gives no order.
+	launched := map[string]int{}
+	for i := range evs {
+		x := &evs[i]
+		if !x.device() && !slices.Contains(b.threads, x.thread) {
+			b.threads = append(b.threads, x.thread)
+		}
+		if x.is("api") && len(b.of[x.link]) > 0 {
+			launched[x.thread]++
+		}
+	}
+	b.threads = slices.DeleteFunc(b.threads, func(th string) bool { return launched[th] == 0 })
+	slices.SortStableFunc(b.threads, func(x, y string) int { return launched[y] - launched[x] })
+	// The main thread is the one of the marks, which are all on this one here, else of the process's number if it launches, else the one
+	// that launches most.
+	b.main = "main"
+	marked := slices.ContainsFunc(b.host, func(x *ev) bool {
+		return x.next() || x.has("ProfilerStep#") || x.has("Optimizer.step#")
+	})
+	if !marked && launched["main"] == 0 && len(b.threads) > 0 {
+		b.main = b.threads[0]
+	}
+	for _, x := range b.host {
+		x.row = b.callRow(x)
+	}
+	b.restart()
+	b.findSteps()
+	return b
+}
+
+// restart finds stretches of 10 ms and more without a span on the main thread that end at a multi-worker next() which then lasts 10 ms
+// and twice its median.
+func (b *brute) restart() {
+	var durs []us
+	for _, x := range b.host {
+		if x.next() && x.has("_MultiProcessing") {
+			durs = append(durs, x.e-x.s)
+		}
+	}
+	sort.Ints(durs)
+	for _, x := range b.host {
+		if !x.next() || !x.has("_MultiProcessing") || x.thread != "main" || x.e-x.s < 10_000 || 2*durs[len(durs)/2] > x.e-x.s {
+			continue
+		}
+		last, any := us(0), false
+		for _, y := range b.host {
+			if y.thread == "main" && y != x && y.s < x.s {
+				any = true
+				last = max(last, y.e)
+			}
+		}
+		if any && x.s-last >= 10_000 {
+			b.restarts = append(b.restarts, ev{thread: "main", kind: "anno", s: last, e: x.s, name: x.name})
+		}
+	}
+}
+
+// findSteps finds the host's steps: marks, else from end to end of the rarest optimizer, else from start to start of next().
+func (b *brute) findSteps() {
+	// Of marks inside one another the outer one counts; the definition does not say.
+	outer := func(x *ev, like func(*ev) bool) bool {
+		return like(x) && !slices.ContainsFunc(b.host, func(y *ev) bool { return y != x && like(y) && y.s <= x.s && x.e <= y.e })
+	}
+	var marks []ev
+	optim := map[string][]us{}
+	var nexts []us
+	for _, x := range b.host {
+		switch {
+		case x.has("ProfilerStep#"):
+			marks = append(marks, *x)
+		case outer(x, func(y *ev) bool { return y.has("Optimizer.step#") && y.name == x.name }):
+			optim[x.name] = append(optim[x.name], x.e)
+		case outer(x, (*ev).next):
+			nexts = append(nexts, x.s)
+		}
+	}
+	adam, sgd := optim["Optimizer.step#Adam.step"], optim["Optimizer.step#SGD.step"]
+	slices.Sort(adam)
+	slices.Sort(sgd)
+	// Of two as rare the one that comes first; the definition does not say.
+	if len(sgd) > 1 && (len(adam) < 2 || len(sgd) < len(adam) || len(sgd) == len(adam) && sgd[0] < adam[0]) {
+		adam = sgd
+	}
+	between := func(cuts []us) (all []ev) {
+		slices.Sort(cuts)
+		for i := 1; i < len(cuts); i++ {
+			all = append(all, ev{s: cuts[i-1], e: cuts[i]})
+		}
+		return all
+	}
+	for _, all := range [][]ev{marks, between(adam), between(nexts)} {
+		slices.SortFunc(all, func(x, y ev) int { return cmp.Compare(x.s, y.s) })
+		if b.take(all); len(b.all) > 0 {
+			break // marks inside which nothing was launched are no marks
+		}
+	}
+}
+
+// take looks which of the host's steps are analysed.
+func (b *brute) take(all []ev) {
+	// A step without any device time is none: what its host did belongs to the step after it.
+	var full []ev
+	for i, k := 0, 0; i < len(all); i++ {
+		if slices.ContainsFunc(b.gpus(), func(gpu int) bool { return b.end(gpu, all, i) > b.end(gpu, all, i-1) }) {
+			st := all[i]
+			if len(full) > 0 {
+				st.s = all[k].s
+			}
+			full, k = append(full, st), i+1
+		}
+	}
+	b.all = full
+	b.steps = full
+	// The first recorded step is dropped as the one before is not known; where work was launched before it, it is.
+	if len(full) > 2 && !slices.ContainsFunc(b.ops, func(x *ev) bool { l := b.calls[x.link]; return l != nil && l.s < full[0].s }) {
+		b.steps = full[1:]
+	}
+}
+
+func (b *brute) gpus() (ids []int) {
+	for _, x := range b.ops {
+		if !slices.Contains(ids, x.gpu) {
+			ids = append(ids, x.gpu)
+		}
+	}
+	return ids
+}
+
+// end is E_k of a GPU: the latest end of what was launched in steps 0 to k, or before them; for k = -1 not before the first step begins.
+func (b *brute) end(gpu int, steps []ev, k int) us {
+	e := steps[0].s
+	firstLaunched := us(1 << 40)
+	for _, x := range b.ops {
+		if x.gpu == gpu && b.calls[x.link] != nil {
+			firstLaunched = min(firstLaunched, x.s)
+		}
+	}
+	for _, x := range b.ops {
+		l := b.calls[x.link]
+		if x.gpu != gpu {
+			continue
+		}
+		switch {
+		case l == nil && firstLaunched < 1<<40 && x.s < firstLaunched, l != nil && l.s < steps[0].s:
+			e = max(e, x.e)
+		case l != nil && slices.ContainsFunc(steps[:k+1], func(st ev) bool { return st.at(l.s) }):
+			e = max(e, x.e)
+		}
+	}
+	return e
+}
+
+// window is the analysed window of one GPU; ok is false where it ran nothing.
+func (b *brute) window(gpu int) (w0, w1 us, ok bool) {
+	if n := len(b.all); n > 0 {
+		w0, w1 = b.end(gpu, b.all, n-len(b.steps)-1), b.end(gpu, b.all, n-1)
+		return w0, w1, w1 > w0
+	}
+	for _, x := range b.ops {
+		if x.gpu == gpu {
+			if !ok {
+				w0, w1, ok = x.s, x.e, true
+			}
+			w0, w1 = min(w0, x.s), max(w1, x.e)
+		}
+	}
+	return w0, w1, ok
+}
+
+// tally is microseconds by owner; unknown and refill with the finer owner.
+type tally map[string]us
+
+// ledger decides the owner of each cell of one GPU's window.
+func (b *brute) ledger(gpu int) (own, side tally, w0, w1 us, ok bool) {
+	own, side = tally{}, tally{}
+	w0, w1, ok = b.window(gpu)
+	var ops []*ev
+	for _, x := range b.ops {
+		if x.gpu == gpu {
+			ops = append(ops, x)
+		}
+	}
+	var stalls us
+	for t := w0; t < w1; t += b.grid {
+		o := b.owner(ops, t, side)
+		own[o] += b.grid
+		if o == "gap.queued-stall" || o == "unknown missing" {
+			stalls += b.grid
+		}
+	}
+	if stalls*20 > w1-w0 {
+		own["unknown missing"] += own["gap.queued-stall"]
+		delete(own, "gap.queued-stall")
+	}
+	return own, side, w0, w1, ok
+}
+
+func (b *brute) owner(ops []*ev, t us, side tally) string {
+	var compute, comm, anyCopy bool
+	copied := ""
+	var first *ev
+	for _, x := range ops {
+		if !x.at(t) {
+			continue
+		}
+		switch {
+		case x.comm():
+			comm = true
+		case x.copies():
+			anyCopy = true
+			// Two copies at once: the definition does not say which; the one that began first.
+			if first == nil || x.s < first.s {
+				first, copied = x, b.copyOwner(x)
+			}
+		default:
+			compute = true
+		}
+	}
+	if comm && compute {
+		side["comm"] += b.grid
+	}
+	if anyCopy && (comm || compute) {
+		side["copy"] += b.grid
+	}
+	if comm || compute || anyCopy {
+		for _, x := range b.host {
+			if x.next() && x.thread == "main" && x.at(t) {
+				side["next"] += b.grid
+				break
+			}
+		}
+	}
+	switch {
+	case compute:
+		return "compute"
+	case comm:
+		return "comm.undivided"
+	case anyCopy:
+		return copied
+	}
+	return b.gap(ops, t)
+}
+
+// word is the interruption that an annotation names.
+func (x *ev) word() string {
+	if x.is("anno") {
+		switch x.name {
+		case "save_checkpoint":
+			return "host.checkpoint"
+		case "validation":
+			return "host.validation"
+		case "log metrics":
+			return "host.logging"
+		}
+	}
+	return ""
+}
+
+func (b *brute) copyOwner(x *ev) string {
+	if l := b.calls[x.link]; l != nil {
+		best := ""
+		for _, y := range b.host {
+			if w := y.word(); w != "" && y.thread == l.thread && y.at(l.s) && rowOf[w] < rowOf[best] {
+				best = w
+			}
+		}
+		if best != "" {
+			return best
+		}
+	}
+	return "copy." + x.kind
+}
+
+// gap finds the owner of an instant at which nothing runs.
+func (b *brute) gap(ops []*ev, t us) string {
+	var g0, g1 us
+	var n, prev *ev
+	for _, x := range ops {
+		if x.s > t && (n == nil || x.s < g1) {
+			g1, n = x.s, x
+		}
+		if x.e <= t && (prev == nil || x.e > g0) {
+			g0, prev = x.e, x
+		}
+	}
+	if n == nil {
+		return "nothing follows"
+	}
+	if prev == nil {
+		g0 = -1 << 40 // nothing ran before
+	}
+	l := b.calls[n.link]
+	if g1-g0 <= 5 && (l == nil || l.e <= g0) {
+		return "gap.switch"
+	}
+	switch {
+	case l == nil:
+		return "unknown uncorrelated"
+	case l.e <= g0:
+		if prev != nil && prev.link == n.link && g1-g0 > 50 {
+			return "unknown missing"
+		}
+		return "gap.queued-stall"
+	case t >= max(l.e, g0):
+		if t < max(l.e, g0)+5 {
+			return "host.launch"
+		}
+		return "unknown lag"
+	}
+	return b.slice(ops, l.thread, t, g0, g1)
+}
+
+// rowOf is the order of precedence of the slice table. Of two words of row 2 the one that the row names first wins.
+var rowOf = map[string]int{"host.profiler": 1, "host.checkpoint": 2, "host.validation": 3, "host.logging": 4, "host.dataloader": 5, "host.allocator": 6,
+	"host.compile": 7, "copy.h2d": 8, "host.sync": 9, "host.sync refill": 10, "host.launch": 11, "host.cpu-op": 12, "": 99}
+
+func (b *brute) slice(ops []*ev, T string, t, g0, g1 us) string {
+	// Rule (i): the launching thread, else the main one, else the others that launch.
+	best := ""
+	for _, th := range append([]string{T, b.main}, b.threads...) {
+		if best = b.shows(th, t, g0, g1); best != "" {
+			break
+		}
+	}
+	// Overhead on no thread holds everybody.
+	for _, x := range b.host {
+		if b.nobody(x.thread) && x.at(t) {
+			o := "host.profiler"
+			if x.has("Lazy") {
+				o = "host.compile"
+			}
+			if rowOf[o] < rowOf[best] {
+				best = o
+			}
+		}
+	}
+	if rowOf[best] > rowOf["host.sync"] && b.refill(ops, T, t) {
+		return "host.sync refill"
+	}
+	switch {
+	case best != "":
+		return best
+	case !b.operator:
+		return "unknown no operators"
+	}
+	return "host.python"
+}
+
+// refill: a sync on T ended within 20 us of the start of an idle gap, and since then no kernel was launched. The definition says "a sync
+// on T" and leaves open that the main thread's counts where T had none, and that a call that stages a copy to the device is one too, as
+// it waits for what its stream has queued.
+func (b *brute) refill(ops []*ev, T string, t us) bool {
+	for _, y := range ops { // some gap begins at the end of y
+		if y.e > t || slices.ContainsFunc(ops, func(z *ev) bool { return z.at(y.e) }) {
+			continue
+		}
+		closes := b.closer(ops, y.e)
+		if closes == nil {
+			continue
+		}
+		for _, th := range []string{closes.thread, b.main} {
+			var last *ev
+			for _, x := range b.host {
+				if c := x.row; x.thread == th && (c == "host.sync" || c == "copy.h2d") && x.e <= y.e+20 && x.e >= y.e-20 && (last == nil || x.e > last.e) {
+					last = x
+				}
+			}
+			if last == nil {
+				continue
+			}
+			if !slices.ContainsFunc(b.host, func(z *ev) bool {
+				return (z.thread == th || z.thread == closes.thread) && b.launches(z) && z.s >= last.e && z.s <= t
+			}) {
+				return true
+			}
+			break
+		}
+	}
+	return false
+}
+
+// closer is the launch of the op that ends the gap that begins at g0, if it was still to come.
+func (b *brute) closer(ops []*ev, g0 us) *ev {
+	var n *ev
+	for _, x := range ops {
+		if x.s > g0 && (n == nil || x.s < n.s) {
+			n = x
+		}
+	}
+	if n == nil || b.calls[n.link] == nil || b.calls[n.link].e <= g0 {
+		return nil
+	}
+	return b.calls[n.link]
+}
+
+// nobody tells whether a thread is none of the program's: the definition names thread -1; one that shows nothing but the profiler's work
+// is taken for the profiler's own.
+func (b *brute) nobody(th string) bool {
+	return !slices.ContainsFunc(b.host, func(x *ev) bool { return x.thread == th && !x.is("overhead") })
+}
+
+func (b *brute) launches(x *ev) bool {
+	return x.is("api") && (x.name == "cudaLaunchKernel" || x.name == "cudaGraphLaunch")
+}
+
+// callRow says what a call is: row 4, 5, 6 or 7.
+func (b *brute) callRow(x *ev) string {
+	if !x.is("api") {
+		return ""
+	}
+	var kind, mem string
+	for _, y := range b.of[x.link] {
+		if x.link > 0 {
+			kind, mem = y.kind, y.mem
+		}
+	}
+	switch {
+	case x.name == "cudaMalloc" || x.name == "cudaFree" || x.name == "cudaHostAlloc":
+		return "host.allocator"
+	case x.name == "cuModuleLoadData":
+		return "host.compile"
+	case x.has("Synchronize"):
+		return "host.sync"
+	case kind == "h2d" && (mem == "pageable" || x.name == "cudaMemcpy"):
+		return "copy.h2d"
+	case x.name == "cudaMemcpy", kind == "d2h" && mem == "pageable":
+		return "host.sync"
+	case x.has("cudaMemcpy"):
+		return "host.launch"
+	}
+	return "host.launch"
+}
+
+// shows is the best row that a thread's spans give at an instant; "" none.
+func (b *brute) shows(th string, t, g0, g1 us) string {
+	best := ""
+	take := func(o string) {
+		if rowOf[o] < rowOf[best] {
+			best = o
+		}
+	}
+	var op *ev
+	inCall := false
+	for _, x := range b.host {
+		if x.thread != th || !x.at(t) {
+			continue
+		}
+		switch {
+		case x.is("overhead") && x.has("Lazy"):
+			take("host.compile")
+		case x.is("overhead"):
+			take("host.profiler")
+		case x.word() != "":
+			take(x.word())
+		case x.next() || x.is("python") && x.has("queue.py"):
+			take("host.dataloader")
+		case x.is("api"):
+			inCall = true
+			take(x.row)
+			// A call of 1 ms inside a gap: as much of it as lies in the gap.
+			if x.row == "host.launch" && !x.has("cudaMemcpy") && min(x.e, g1)-max(x.s, g0) >= 1000 {
+				take("host.compile")
+			}
+		case (x.is("op") || x.is("anno")) && x.has("torchdynamo"):
+			take("host.compile")
+		case x.is("op"):
+			if op == nil || x.e-x.s < op.e-op.s {
+				op = x
+			}
+		}
+	}
+	for i := range b.restarts {
+		if x := &b.restarts[i]; x.thread == th && x.at(t) {
+			take("host.dataloader")
+		}
+	}
+	if op != nil && !inCall {
+		// The stretch: as far as the same operator is the innermost one and no call is open.
+		from, to := op.s, op.e
+		for _, x := range b.host {
+			if x.thread != th || !x.is("api") && !(x.is("op") && x.s >= op.s && x.e <= op.e && x != op) {
+				continue
+			}
+			if x.e <= t {
+				from = max(from, x.e)
+			} else if x.s > t {
+				to = min(to, x.s)
+			}
+		}
+		if to-from >= 100 {
+			take("host.cpu-op")
+		} else {
+			take("host.launch")
+		}
+	}
+	return best
+}
+
+// --- random traces ---
+
+type gen struct {
+	*rand.Rand
+	grid  us
+	evs   []ev
+	link  int
+	start map[[2]int]bool // no two ops of a GPU start, or end, at once: which one closes or opens a gap is not defined
+	end   map[[2]int]bool
+	gpus  int
+	next  string
+	optim bool
+	big   bool
+}
+
+func (g *gen) snap(v us) us               { return v / g.grid * g.grid }
+func (g *gen) one(n int) bool             { return g.IntN(n) == 0 }
+func (g *gen) len(n us) us                { return max(g.grid, g.snap(1+g.IntN(n))) }
+func (g *gen) pick(list ...string) string { return list[g.IntN(len(list))] }
+
+// dur is mostly short, at times about a limit of the definition, rarely long.
+func (g *gen) dur() us {
+	switch g.IntN(10) {
+	case 0:
+		return g.len(400)
+	case 1:
+		return g.snap(90 + g.IntN(25))
+	case 2:
+		if g.big {
+			return g.len(25_000)
+		}
+		return g.len(1300)
+	case 3, 4:
+		return g.len(8)
+	}
+	return g.len(60)
+}
+
+// fill puts spans on a thread, properly nested, into [from, to).
+func (g *gen) fill(th string, from, to us, depth int) {
+	p := from
+	for range 12 {
+		if !g.one(4) {
+			if g.one(3) {
+				p += g.dur()
+			} else {
+				p += g.len(15)
+			}
+		}
+		d := g.dur()
+		if depth == 0 {
+			d = d*2 + g.len(200)
+		}
+		if p+d > to {
+			return
+		}
+		g.span(th, p, p+d, depth)
+		p += d
+		if g.one(10) {
+			return
+		}
+	}
+}
+
+func (g *gen) span(th string, s, e us, depth int) {
+	add := func(kind, name string) {
+		g.evs = append(g.evs, ev{thread: th, kind: kind, s: s, e: e, name: name})
+	}
+	k := g.IntN(100)
+	if depth >= 3 && k < 60 {
+		k = 60 + g.IntN(40)
+	}
+	switch {
+	case k < 26:
+		add("op", g.pick("aten::add", "aten::empty", "aten::conv2d", "aten::log"))
+		g.fill(th, s, e, depth+1)
+	case k < 36:
+		add("anno", g.pick("my range", "forward", "save_checkpoint", "validation", "log metrics", "CheckpointFunction"))
+		g.fill(th, s, e, depth+1)
+	case k < 41 && th == "main" && g.next != "":
+		add("anno", g.next)
+		g.fill(th, s, e, depth+2)
+	case k < 44 && th == "main" && g.optim:
+		add("anno", g.pick("Optimizer.step#Adam.step", "Optimizer.step#SGD.step"))
+		g.fill(th, s, e, depth+1)
+	case k < 47:
+		add("python", g.pick("train.py(3): step", "queue.py(3): get"))
+		g.fill(th, s, e, depth+1)
+	case k < 49:
+		add("op", "torchdynamo compile")
+	case k < 51:
+		add("overhead", g.pick("Buffer Flush", "Lazy Function Loading"))
+	case k < 56:
+		add("api", g.pick("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventRecord"))
+	case k < 59:
+		add("api", g.pick("cudaMalloc", "cudaFree", "cudaHostAlloc", "cuModuleLoadData"))
+	case k < 62:
+		add("api", g.pick("cudaLaunchKernel", "cudaMemcpyAsync"))
+	default:
+		g.launch(th, s, e)
+	}
+}
+
+// launch adds a call and what it started.
+func (g *gen) launch(th string, s, e us) {
+	g.link++
+	x := ev{thread: th, kind: "api", s: s, e: e, link: g.link, name: "cudaLaunchKernel"}
+	n := 1
+	kind := g.pick("kernel", "kernel", "kernel", "kernel", "kernel", "comm", "h2d", "d2h", "d2d", "memset")
+	switch {
+	case kind == "h2d" || kind == "d2h" || kind == "d2d":
+		x.name = g.pick("cudaMemcpyAsync", "cudaMemcpyAsync", "cudaMemcpy")
+	case kind == "memset":
+		x.name = "cudaMemsetAsync"
+		x.e = min(e, s+g.snap(500)+g.grid)
+	case g.one(8):
+		x.name, n = "cudaGraphLaunch", 1+g.IntN(4)
+	}
+	g.evs = append(g.evs, x)
+	gpu := g.IntN(g.gpus)
+	at := e
+	switch g.IntN(8) {
+	case 0:
+		at = s + g.snap(g.IntN(e-s+1))
+	case 1:
+		at = e + g.snap(g.IntN(400))
+	case 2:
+		at = max(s-g.len(10), 0)
+	default:
+		at = e + g.snap(g.IntN(9))
+	}
+	for range n {
+		g.op(gpu, kind, at, g.link)
+		at = g.evs[len(g.evs)-1].e + g.snap(g.IntN(80))
+	}
+}
+
+func (g *gen) op(gpu int, kind string, at us, link int) {
+	x := ev{gpu: gpu, stream: 7 + g.IntN(3), kind: kind, link: link}
+	switch kind {
+	case "kernel":
+		x.name = fmt.Sprintf("sgemm_%d", len(g.evs))
+	case "comm":
+		x.kind, x.name = "kernel", fmt.Sprintf("ncclDevKernel_AllReduce_Sum_f32_RING_LL_%d", len(g.evs))
+		x.coll = " coll=allreduce n=7 dtype=Float group=0 size=1"
+	case "h2d", "d2h":
+		x.mem = g.pick("pageable", "pinned")
+	}
+	for g.start[[2]int{gpu, at}] {
+		at += g.grid
+	}
+	d := g.dur()
+	for g.end[[2]int{gpu, at + d}] {
+		d += g.grid
+	}
+	g.start[[2]int{gpu, at}], g.end[[2]int{gpu, at + d}] = true, true
+	x.s, x.e = at, at+d
+	g.evs = append(g.evs, x)
+}
+
+func randomEvents(seed uint64) (evs []ev, grid us) {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, 7)), grid: 1, start: map[[2]int]bool{}, end: map[[2]int]bool{}, gpus: 1}
+	span := us(500 + g.IntN(2500))
+	if g.one(6) {
+		g.grid, g.big, span = 5, true, 40_000
+	}
+	if g.one(5) {
+		g.gpus = 2
+	}
+	switch g.IntN(4) {
+	case 0:
+		g.next = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+	case 1, 2:
+		g.next = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+	}
+	g.optim = g.one(3)
+	if g.one(2) { // steps
+		at := us(100)
+		if g.one(2) {
+			g.fill("main", 0, at, 0)
+		}
+		for k := range 1 + g.IntN(5) {
+			d := g.snap(100+g.IntN(span/2)) + g.grid
+			g.evs = append(g.evs, ev{thread: "main", kind: "anno", s: at, e: at + d, name: fmt.Sprintf("ProfilerStep#%d", k+3)})
+			g.fill("main", at, at+d, 0)
+			at += d
+			if g.one(4) {
+				at += g.len(30)
+			}
+		}
+		span = at
+		if g.one(2) {
+			g.fill("main", at, at+200, 0)
+		}
+	} else {
+		third := g.len(span / 3)
+		for at := us(0); at < span; at += third {
+			g.fill("main", at, at+third, 0)
+		}
+	}
+	if g.one(2) {
+		g.fill("autograd", g.len(200), span, 0)
+	}
+	if g.one(5) {
+		g.fill("other", g.len(200), span, 0)
+	}
+	if g.one(5) {
+		g.evs = append(g.evs, ev{thread: "overhead", kind: "overhead", s: g.snap(span / 3), e: g.snap(span/3) + g.dur(), name: g.pick("Activity Buffer Request", "Lazy Function Loading")})
+	}
+	for range g.IntN(3) { // no launch in the file
+		g.op(g.IntN(g.gpus), "kernel", g.snap(g.IntN(span)), 9000+g.IntN(3))
+	}
+	return g.evs, g.grid
+}
+
+// differ is what the two computations disagree on; "" nothing.
+func differ(tab *Tables, evs []ev, grid us) string {
+	red, err := Reduce(timelinetest.Parse(textOf(evs, 0, 1)), tab, Options{})
+	if err != nil {
+		return err.Error()
+	}
+	b := newBrute(evs, grid)
+	var out []string
+	seen := map[int]bool{}
+	for gi := range red[0].GPUs {
+		l := &red[0].GPUs[gi]
+		seen[l.Device.Ordinal] = true
+		own, side, w0, w1, ok := b.ledger(l.Device.Ordinal)
+		if !ok {
+			if l.Window.Dur() != 0 {
+				out = append(out, fmt.Sprintf("gpu%d: window %v, brute: none", l.Device.Ordinal, l.Window))
+			}
+			continue
+		}
+		if l.Window.Start != timeline.Time(w0*1000) || l.Window.End != timeline.Time(w1*1000) {
+			out = append(out, fmt.Sprintf("gpu%d: window %v..%v, brute %d..%d us; steps %s %v", l.Device.Ordinal, l.Window.Start, l.Window.End, w0, w1, red[0].Steps.How, red[0].Steps.Index))
+			continue
+		}
+		got := tallyOf(l)
+		for _, k := range keysOf(got, own) {
+			if got[k] != own[k] {
+				out = append(out, fmt.Sprintf("gpu%d: %s is %d, brute %d us", l.Device.Ordinal, k, got[k], own[k]))
+			}
+		}
+		if want := (timeline.Side{HiddenComm: int64(side["comm"]) * 1000, HiddenCopy: int64(side["copy"]) * 1000, HiddenNext: int64(side["next"]) * 1000}); l.Side != want {
+			out = append(out, fmt.Sprintf("gpu%d: side %v, brute %v", l.Device.Ordinal, l.Side, want))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func keysOf(a, b tally) []string {
+	var keys []string
+	for _, m := range []tally{a, b} {
+		for k := range m {
+			if !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// tallyOf words a ledger as brute does.
+func tallyOf(l *timeline.GPULedger) tally {
+	t := tally{}
+	for o, v := range l.Owners {
+		name, rest := timeline.Owner(o).String(), v
+		for _, u := range l.Subs[o] {
+			if n := subName(u.Sub); n != "" && (name == "unknown" || u.Sub == timeline.SubRefill) && u.NS > 0 {
+				t[name+" "+n] += us(u.NS / 1000)
+				rest -= u.NS
+			}
+		}
+		if rest > 0 {
+			t[name] += us(rest / 1000)
+		}
+	}
+	return t
+}
+
+func shrink(evs []ev, bad func([]ev) bool) []ev {
+	for again := true; again; {
+		again = false
+		for i := 0; i < len(evs); i++ {
+			less := slices.Delete(slices.Clone(evs), i, i+1)
+			if bad(less) {
+				evs, again = less, true
+				i--
+			}
+		}
+	}
+	return evs
+}
+
+// The whole ledger of a process, computed twice.
+func TestBruteLedger(t *testing.T) {
+	tab := tables(t)
+	n, failed := uint64(1000), 0
+	for seed := range n {
+		evs, grid := randomEvents(seed)
+		if differ(tab, evs, grid) == "" {
+			continue
+		}
+		evs = shrink(evs, func(less []ev) bool { return len(less) > 0 && differ(tab, less, grid) != "" })
+		t.Errorf("seed %d:\n%s\n%s", seed, differ(tab, evs, grid), textOf(evs, 0, 1))
+		if failed++; failed == 4 {
+			break
+		}
+	}
+}
