@@ -53,6 +53,7 @@ func Build(in *Input) *Report {
 	b.series()
 	b.machine()
 	b.activity()
+	b.work()
 	b.summaries()
 	b.checks()
 	b.facts()

@@ -130,6 +130,7 @@ type GPU struct {
 	Index    *int      `json:"index"`
 	Match    *string   `json:"match"`    // how its sampled log was found
 	Activity *Activity `json:"activity"` // what its kernels used of the card; null where no counters were sampled
+	Work     *Work     `json:"work"`     // what its kernels did, by shapes; null where no trace is of it
 }
 
 // LedgerRow is one GPU's ledger; owners sum to WindowNS.

@@ -103,7 +103,7 @@ func kernelsSection(r *Report) (Section, bool) {
 	if gpus > 1 {
 		lead += fmt.Sprintf(", mean of %d GPUs", gpus)
 	}
-	return Section{ID: "kernels", Title: "Kernels", Lead: lead + ". Kernels that ran at once count each.", Blocks: []Block{t}}, true
+	return Section{ID: "kernels", Title: "Kernels", Lead: lead + ". Kernels that ran at once count each." + workLead(r), Blocks: []Block{t}}, true
 }
 
 // KernelName shortens a demangled name to what tells kernels apart; the full name stays in the title and the workbook.
