@@ -140,7 +140,7 @@ func (rs *Rules) testRule(r *Rule) []Failure {
 		switch {
 		case got.Outcome != c.Want:
 			fail(c.Line, "got %s, want %s: %s", got.Outcome, c.Want, got.Says)
-		case c.Saving != nil && (got.Saving == nil || math.Abs(*got.Saving-*c.Saving) > 1e-9):
+		case c.Saving != nil && (got.Saving == nil || math.Abs(*got.Saving-*c.Saving) > 5e-4):
 			fail(c.Line, "got saving %s, want %v", savingWords(got.Saving), *c.Saving)
 		case c.Severity != NoSeverity && got.Severity != c.Severity:
 			fail(c.Line, "got severity %s, want %s", got.Severity, c.Severity)
