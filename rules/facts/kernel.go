@@ -191,10 +191,15 @@ func (p *Pass) tensorCoresOf(sub int, c *Card, g *timeline.GPULedger, r *timelin
 	if cc == 0 && why == "" {
 		cc = capability(m.GPU.CC)
 	}
+	amd := g.Device.Vendor == "amd" || why == "" && m.GPU.Vendor == "amd"
 	switch {
-	case g.Device.Vendor == "amd" || why == "" && m.GPU.Vendor == "amd":
-		p.missAll(sub, "the names of this maker's kernels do not tell which units they use", gpuTCUnused, gpuTCUnusedFP32)
+	case amd && why != "":
+		p.missAll(sub, "whether this part has matrix cores is not known: "+why, gpuTCUnused, gpuTCUnusedFP32)
 		return
+	case amd: // every part of this maker in the table has matrix cores, and they do FP32 too
+		cc = 70
+	}
+	switch {
 	case cc == 0:
 		p.missAll(sub, "which units this part has is not known: "+why, gpuTCUnused, gpuTCUnusedFP32)
 		return

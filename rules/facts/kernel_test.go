@@ -83,7 +83,10 @@ func TestTensorCores(t *testing.T) {
 		{"names do not tell", timeline.Device{Name: "NVIDIA A100-SXM4-40GB", CC: "8.0"}, 0, missing, missing},
 		{"V100 has no TF32", timeline.Device{Name: "Tesla V100-SXM2-16GB", CC: "7.0"}, -1, 0.6, 0},
 		{"P100 has no tensor cores", timeline.Device{Name: "Tesla P100-SXM2-16GB", CC: "6.0"}, -1, 0, 0},
-		{"AMD", timeline.Device{Name: "AMD Instinct MI300X", Vendor: "amd"}, -1, missing, missing},
+		{"AMD has matrix cores", timeline.Device{Name: "AMD Instinct MI300X", Vendor: "amd"}, -1, 0.6, 0},
+		{"AMD, used", timeline.Device{Name: "AMD Instinct MI300X", Vendor: "amd"}, 1, 0, 0},
+		{"AMD, names do not tell", timeline.Device{Name: "AMD Instinct MI300X", Vendor: "amd"}, 0, missing, missing},
+		{"AMD, not in the table", timeline.Device{Name: "AMD Radeon", Vendor: "amd"}, -1, missing, missing},
 		{"nobody knows the part", timeline.Device{Name: "Something"}, -1, missing, missing},
 	} {
 		t.Run(c.name, func(t *testing.T) {
