@@ -340,7 +340,7 @@ func (b *builder) intervals() {
 	left := maxIntervals
 	add := func(g ledger.GPURef, w want) {
 		l := &b.job.Ranks[g.Rank].GPUs[g.GPU]
-		rows := clipSegments(b, l.Segments, w.iv)
+		rows := clipSegments(b, &l.Segments, w.iv)
 		if len(rows) == 0 || len(rows) > left {
 			return
 		}
@@ -386,15 +386,17 @@ func (b *builder) intervals() {
 }
 
 // clipSegments cuts segments to iv and joins neighbours of one owner.
-func clipSegments(b *builder, segs []timeline.Segment, iv timeline.Interval) []IntervalRow {
-	i := sort.Search(len(segs), func(i int) bool { return segs[i].Start+timeline.Time(segs[i].Dur) > iv.Start })
+func clipSegments(b *builder, segs *timeline.Segments, iv timeline.Interval) []IntervalRow {
 	var out []IntervalRow
-	for ; i < len(segs) && segs[i].Start < iv.End; i++ {
-		s, e := max(segs[i].Start, iv.Start), min(segs[i].Start+timeline.Time(segs[i].Dur), iv.End)
+	for g := range segs.From(iv.Start) {
+		if g.Start >= iv.End {
+			break
+		}
+		s, e := max(g.Start, iv.Start), min(g.Start+timeline.Time(g.Dur), iv.End)
 		if e <= s {
 			continue
 		}
-		name := segs[i].Owner.String()
+		name := g.Owner.String()
 		if n := len(out); n > 0 && out[n-1].Owner == name && out[n-1].StartNS+out[n-1].DurNS == b.rel(s) {
 			out[n-1].DurNS += int64(e - s)
 			continue

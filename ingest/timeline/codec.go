@@ -55,6 +55,8 @@ func PackedAs(v any) string {
 func layout(w io.Writer, t reflect.Type, above []reflect.Type) {
 	fmt.Fprintf(w, "%s %s(", t.Kind(), t.Name())
 	switch {
+	case t == segmentsType:
+		layout(w, segmentType, above)
 	case t == timeType || t == stringsType || slices.Contains(above, t):
 	case t.Kind() == reflect.Struct:
 		for i := range t.NumField() {
@@ -74,9 +76,10 @@ func layout(w io.Writer, t reflect.Type, above []reflect.Type) {
 }
 
 var (
-	timeType    = reflect.TypeFor[time.Time]()
-	stringsType = reflect.TypeFor[Strings]()
-	segmentType = reflect.TypeFor[Segment]()
+	timeType     = reflect.TypeFor[time.Time]()
+	stringsType  = reflect.TypeFor[Strings]()
+	segmentsType = reflect.TypeFor[Segments]()
+	segmentType  = reflect.TypeFor[Segment]()
 )
 
 // choices bounds the numbers that stand for a choice: nothing that comes from a file may be none of them.
@@ -98,6 +101,7 @@ var choices = map[reflect.Type]uint64{
 type packer struct {
 	out     []byte
 	strings map[string]uint64 // its number; the n-th text that was written has n
+	list    []Segment
 }
 
 // column writes values of one type.
@@ -124,6 +128,11 @@ func (p *packer) column(vs []reflect.Value) {
 			lists[i] = reflect.ValueOf(s.list)
 		}
 		p.column(lists)
+		return
+	case segmentsType:
+		for _, v := range vs {
+			p.segments(v.Interface().(Segments))
+		}
 		return
 	}
 	switch t.Kind() {
@@ -238,22 +247,38 @@ func (p *packer) rows(t reflect.Type, vs []reflect.Value) {
 		if !t.Field(i).IsExported() {
 			panic(fmt.Sprintf("timeline: a digest cannot hold %s.%s: it is not exported", t, t.Field(i).Name))
 		}
-		if t != segmentType || i > 0 {
-			p.column(each(vs, func(v reflect.Value) reflect.Value { return v.Field(i) }))
+		p.column(each(vs, func(v reflect.Value) reflect.Value { return v.Field(i) }))
+	}
+}
+
+// segments writes a list as columns, which pack tighter afterwards than the form that is held in memory.
+func (p *packer) segments(s Segments) {
+	p.list = s.AppendTo(p.list[:0])
+	p.out = binary.AppendUvarint(p.out, uint64(len(p.list)))
+	column := func(of func(*Segment) int64) {
+		last := int64(0)
+		for i := range p.list {
+			x := of(&p.list[i])
+			p.out = binary.AppendVarint(p.out, x-last)
+			last = x
 		}
 	}
-	if t == segmentType { // one begins where the one before it ends
-		end := int64(0)
-		for _, v := range vs {
-			p.out = binary.AppendVarint(p.out, v.Field(0).Int()-end)
-			end = v.Field(0).Int() + v.Field(1).Int()
-		}
+	column(func(g *Segment) int64 { return g.Dur })
+	column(func(g *Segment) int64 { return int64(g.Row) })
+	column(func(g *Segment) int64 { return int64(g.Owner) })
+	column(func(g *Segment) int64 { return int64(g.Sub) })
+	end := Time(0) // one begins where the one before it ends
+	for i := range p.list {
+		g := &p.list[i]
+		p.out = binary.AppendVarint(p.out, int64(g.Start-end))
+		end = g.Start + Time(g.Dur)
 	}
 }
 
 type unpacker struct {
 	in      []byte
 	strings []string
+	list    []Segment
 }
 
 func broken(format string, args ...any) {
@@ -310,7 +335,7 @@ func (u *unpacker) lengths(n, leaves int) (out []int, total int) {
 // leavesOf is how many bytes a value of the type takes at least.
 func leavesOf(t reflect.Type) int {
 	switch {
-	case t == timeType || t == stringsType:
+	case t == timeType || t == stringsType || t == segmentsType:
 		return 1
 	case t.Kind() == reflect.Struct:
 		n := 0
@@ -348,6 +373,11 @@ func (u *unpacker) column(vs []reflect.Value) {
 					broken("name %q stands twice", text)
 				}
 			}
+		}
+		return
+	case segmentsType:
+		for _, v := range vs {
+			u.segments(v.Addr().Interface().(*Segments))
 		}
 		return
 	}
@@ -391,17 +421,7 @@ func (u *unpacker) column(vs []reflect.Value) {
 		}
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if t != segmentType || i > 0 {
-				u.column(each(vs, func(v reflect.Value) reflect.Value { return v.Field(i) }))
-			}
-		}
-		if t == segmentType {
-			end := int64(0)
-			for _, v := range vs {
-				start := end + u.varint()
-				v.Field(0).SetInt(start)
-				end = start + v.Field(1).Int()
-			}
+			u.column(each(vs, func(v reflect.Value) reflect.Value { return v.Field(i) }))
 		}
 	case reflect.Array:
 		for i := range t.Len() {
@@ -453,6 +473,35 @@ func (u *unpacker) column(vs []reflect.Value) {
 	default:
 		panic(fmt.Sprintf("timeline: a digest cannot hold a %s", t))
 	}
+}
+
+func (u *unpacker) segments(to *Segments) {
+	n := u.uvarint()
+	if n > uint64(len(u.in)/5) { // a byte a column at least
+		broken("%d segments in %d bytes", n, len(u.in))
+	}
+	u.list = slices.Grow(u.list[:0], int(n))[:n]
+	clear(u.list)
+	column := func(limit int64, set func(*Segment, int64)) {
+		last := int64(0)
+		for i := range u.list {
+			if last += u.varint(); limit > 0 && (last < 0 || last >= limit) {
+				broken("segment %d: %d of %d", i, last, limit)
+			}
+			set(&u.list[i], last)
+		}
+	}
+	column(0, func(g *Segment, x int64) { g.Dur = x })
+	column(1<<32, func(g *Segment, x int64) { g.Row = uint32(x) })
+	column(int64(NOwners), func(g *Segment, x int64) { g.Owner = Owner(x) })
+	column(int64(SubOther)+1, func(g *Segment, x int64) { g.Sub = Sub(x) })
+	end := Time(0)
+	for i := range u.list {
+		g := &u.list[i]
+		g.Start = end + Time(u.varint())
+		end = g.Start + Time(g.Dur)
+	}
+	*to = PackSegments(u.list)
 }
 
 func elements(list reflect.Value) []reflect.Value {

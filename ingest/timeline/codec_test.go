@@ -20,6 +20,14 @@ func fill(t *testing.T, v reflect.Value, n *int64) {
 		to.IDOf("a name")
 		return
 	}
+	if to, ok := v.Addr().Interface().(*Segments); ok {
+		for range 2 {
+			var g Segment
+			fill(t, reflect.ValueOf(&g).Elem(), n)
+			to.Add(g)
+		}
+		return
+	}
 	limit, choice := choices[v.Type()]
 	switch v.Kind() {
 	case reflect.Int8:
@@ -116,7 +124,7 @@ func TestPackedLayoutNamesTheType(t *testing.T) {
 
 // Cut or changed anywhere, packed bytes give an error or a value, never a panic.
 func FuzzUnpack(f *testing.F) {
-	b := Pack(Reduced{Path: "a", Steps: StepMarks{Index: []int64{1, 2}}, GPUs: []GPULedger{{Segments: []Segment{{Start: 5, Dur: 3, Owner: HostSync}}}}})
+	b := Pack(Reduced{Path: "a", Steps: StepMarks{Index: []int64{1, 2}}, GPUs: []GPULedger{{Segments: PackSegments([]Segment{{Start: 5, Dur: 3, Owner: HostSync}})}}})
 	f.Add(b)
 	for i := 0; i < len(b); i += 7 {
 		f.Add(b[:i])

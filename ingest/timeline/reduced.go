@@ -110,7 +110,7 @@ type GPULedger struct {
 	Subs         [NOwners][]SubNS // finer split, sorted by Sub
 	Side         Side
 	Steps        []StepRow   // contiguous, tile Window; empty without steps
-	Segments     []Segment   // tile Window
+	Segments     Segments    // tile Window
 	Busy         int64       // ns of Window with any device op: union over streams
 	Ops          int64       // device ops in Window
 	Order        []Owner     // owners by their median start in a step

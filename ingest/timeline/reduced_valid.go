@@ -41,14 +41,15 @@ func (g *GPULedger) validate(steps int) error {
 		return fmt.Errorf("bins of %d ns", g.Bins.Bin)
 	}
 	at := g.Window.Start
-	for i := range g.Segments {
-		s := &g.Segments[i]
+	i := 0
+	for s := range g.Segments.All() {
 		if s.Dur < 0 || s.Start != at {
 			return fmt.Errorf("segment %d of %d ns begins at %d, not at %d", i, s.Dur, s.Start, at)
 		}
 		at += Time(s.Dur)
+		i++
 	}
-	if len(g.Segments) > 0 && at != g.Window.End {
+	if i > 0 && at != g.Window.End {
 		return fmt.Errorf("segments end at %d, the window at %d", at, g.Window.End)
 	}
 	return nil

@@ -31,9 +31,7 @@ func (r *Reduced) Shift(by Time) {
 		for k := range g.Steps {
 			g.Steps[k].Start += by
 		}
-		for k := range g.Segments {
-			g.Segments[k].Start += by
-		}
+		g.Segments.Shift(by)
 		for k := range g.Phases {
 			g.Phases[k].Start += by
 			g.Phases[k].End += by

@@ -18,6 +18,9 @@ func TestShiftMovesEverything(t *testing.T) {
 				v.SetInt(1000)
 				fields++
 			}
+		case v.Type() == segmentsType:
+			v.Addr().Interface().(*Segments).Add(Segment{Start: 1000, Dur: 1})
+			fields++
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
 				if v.Field(i).CanSet() {
@@ -42,6 +45,10 @@ func TestShiftMovesEverything(t *testing.T) {
 		case v.Type() == at:
 			if want := int64(700); path != ".Shifted" && v.Int() != want {
 				t.Errorf("%s is %d, want %d", path, v.Int(), want)
+			}
+		case v.Type() == segmentsType:
+			for _, g := range v.Addr().Interface().(*Segments).List() {
+				look(reflect.ValueOf(g.Start), path)
 			}
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {

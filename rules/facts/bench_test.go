@@ -104,7 +104,7 @@ func steps(n int, dur float64, of func(i int) owned) timeline.GPULedger {
 			if ns == 0 {
 				continue
 			}
-			l.Segments = append(l.Segments, timeline.Segment{Start: at, Dur: ns, Row: row, Owner: timeline.Owner(owner)})
+			l.Segments.Add(timeline.Segment{Start: at, Dur: ns, Row: row, Owner: timeline.Owner(owner)})
 			at += timeline.Time(ns)
 			row++
 			if !gapOwner(timeline.Owner(owner)) {

@@ -102,8 +102,7 @@ func (p *Pass) loaderOf(sub int, r *timeline.Reduced) {
 func ranInNext(g *timeline.GPULedger) []int64 {
 	out := make([]int64, len(g.Steps))
 	k := 0
-	for i := range g.Segments {
-		s := &g.Segments[i]
+	for s := range g.Segments.All() {
 		if s.Owner != timeline.HostDataloader || s.Sub != timeline.SubOnCPU {
 			continue
 		}

@@ -174,7 +174,7 @@ func TestPauses(t *testing.T) {
 		at := int64(0)
 		add := func(d int64, o timeline.Owner, row uint32) {
 			if d > 0 {
-				l.Segments = append(l.Segments, timeline.Segment{Start: timeline.Time(at), Dur: d, Owner: o, Row: row})
+				l.Segments.Add(timeline.Segment{Start: timeline.Time(at), Dur: d, Owner: o, Row: row})
 				l.Owners[o] += d
 				at += d
 			}

@@ -158,7 +158,7 @@ func shortGaps(l *timeline.GPULedger) (ns int64) {
 		}
 		gap = 0
 	}
-	for _, s := range l.Segments {
+	for s := range l.Segments.All() {
 		if gapOwner(s.Owner) {
 			gap += s.Dur
 		} else {

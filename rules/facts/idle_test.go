@@ -81,7 +81,7 @@ func TestIdleLeavesShortGapsOut(t *testing.T) {
 	l := timeline.GPULedger{Window: timeline.Interval{End: 100_000}, Busy: 80_000}
 	at := timeline.Time(0)
 	add := func(o timeline.Owner, ns int64) {
-		l.Segments = append(l.Segments, timeline.Segment{Start: at, Dur: ns, Owner: o})
+		l.Segments.Add(timeline.Segment{Start: at, Dur: ns, Owner: o})
 		l.Owners[o] += ns
 		at += timeline.Time(ns)
 	}

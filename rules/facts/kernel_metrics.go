@@ -233,12 +233,13 @@ func (p *Pass) profiled(c *Card, l *timeline.GPULedger, r *timeline.Reduced, m t
 // ledgerSums has running sums of computing and exposed communication time over a ledger, so that any window of it is cheap.
 type ledgerSums struct {
 	l             *timeline.GPULedger
+	segs          []timeline.Segment
 	compute, comm []int64 // before each segment
 }
 
 func sumLedger(l *timeline.GPULedger) *ledgerSums {
-	s := &ledgerSums{l: l, compute: make([]int64, len(l.Segments)+1), comm: make([]int64, len(l.Segments)+1)}
-	for i, g := range l.Segments {
+	s := &ledgerSums{l: l, segs: l.Segments.List(), compute: make([]int64, l.Segments.Len()+1), comm: make([]int64, l.Segments.Len()+1)}
+	for i, g := range s.segs {
 		s.compute[i+1], s.comm[i+1] = s.compute[i], s.comm[i]
 		switch g.Owner {
 		case timeline.Compute:
@@ -252,7 +253,7 @@ func sumLedger(l *timeline.GPULedger) *ledgerSums {
 
 // before gives the computing and communication time from the window's start to t.
 func (s *ledgerSums) before(t timeline.Time) (compute, comm int64) {
-	g := s.l.Segments
+	g := s.segs
 	i := sort.Search(len(g), func(i int) bool { return g[i].Start >= t })
 	compute, comm = s.compute[i], s.comm[i]
 	if i > 0 {

@@ -201,7 +201,7 @@ func splitConfidence(r *timeline.Reduced) Confidence {
 // ownerRefs gives the rows behind the longest segments of each owner, in time order, and how many segments there were.
 func ownerRefs(l *timeline.GPULedger, path string) (refs [timeline.NOwners][]Ref, n [timeline.NOwners]int) {
 	var top [timeline.NOwners][]timeline.Segment
-	for _, s := range l.Segments {
+	for s := range l.Segments.All() {
 		if s.Row == 0 {
 			continue
 		}

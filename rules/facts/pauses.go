@@ -42,19 +42,8 @@ var Pauses = &Deriver{Name: "pauses", Gives: []*Decl{gpuPause, gpuPauseCount, gp
 		var sum, longest int64
 		v := Value{Cover: 1, Conf: timeline.Inferred}
 		n := 0
-		for i := 0; i < len(l.Segments); {
-			if l.Segments[i].Owner != timeline.HostPython {
-				i++
-				continue
-			}
-			from, row := l.Segments[i].Start, l.Segments[i].Row
-			dur := int64(0)
-			for ; i < len(l.Segments) && l.Segments[i].Owner == timeline.HostPython; i++ {
-				dur += l.Segments[i].Dur
-			}
-			if dur < pauseLeast {
-				continue
-			}
+		for _, first := range pythonRuns(&l.Segments) {
+			from, row, dur := first.Start, first.Row, first.Dur
 			n++
 			sum += dur
 			longest = max(longest, dur)
@@ -168,6 +157,29 @@ var Beat = &Deriver{Name: "beat", After: []*Deriver{SampledUtil, Sawtooth, StepS
 		p.Set(gpuBeatMatch, sub, v)
 	})
 }}
+
+// pythonRuns are the stretches of pauseLeast and more that Python held: the first segment of each, with the length of all.
+func pythonRuns(segs *timeline.Segments) (out []timeline.Segment) {
+	var run timeline.Segment
+	flush := func() {
+		if run.Dur >= pauseLeast && run.Owner == timeline.HostPython {
+			out = append(out, run)
+		}
+		run = timeline.Segment{}
+	}
+	for s := range segs.All() {
+		switch {
+		case s.Owner != timeline.HostPython:
+			flush()
+		case run.Owner != timeline.HostPython:
+			run = s
+		default:
+			run.Dur += s.Dur
+		}
+	}
+	flush()
+	return out
+}
 
 func (p *Pass) utilRise(sub int, c *Card) {
 	s := p.series(c, timeline.SMBusy)

@@ -644,8 +644,7 @@ func (d *Dip) join(o *Dip) {
 
 // ownersIn sums a ledger's owners inside iv; ok is false where they do not meet.
 func ownersIn(l *timeline.GPULedger, iv timeline.Interval) (out timeline.Owners, ok bool) {
-	first := sort.Search(len(l.Segments), func(i int) bool { return l.Segments[i].Start+timeline.Time(l.Segments[i].Dur) > iv.Start })
-	for _, s := range l.Segments[first:] {
+	for s := range l.Segments.From(iv.Start) {
 		if s.Start >= iv.End {
 			break
 		}

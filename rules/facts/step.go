@@ -252,10 +252,12 @@ func stepRefs(l *timeline.GPULedger, path string, steps []int) (out []Ref) {
 }
 
 func firstRow(l *timeline.GPULedger, s timeline.StepRow) uint32 {
-	at := sort.Search(len(l.Segments), func(i int) bool { return l.Segments[i].Start >= s.Start })
-	for ; at < len(l.Segments) && l.Segments[at].Start < s.Start+timeline.Time(s.Dur); at++ {
-		if l.Segments[at].Row != 0 {
-			return l.Segments[at].Row
+	for g := range l.Segments.From(s.Start) {
+		if g.Start >= s.Start+timeline.Time(s.Dur) {
+			break
+		}
+		if g.Start >= s.Start && g.Row != 0 {
+			return g.Row
 		}
 	}
 	return 0

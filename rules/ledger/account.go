@@ -53,7 +53,7 @@ func (r *reducer) ledger(d *device) {
 			}
 		}
 	}
-	g.Segments = cut(segs, g.Window)
+	g.Segments = timeline.PackSegments(cut(segs, g.Window))
 	account(&g)
 	r.deviceTotals(d, &g)
 	r.kernelTable(d, &g)
@@ -128,15 +128,14 @@ func account(g *timeline.GPULedger) {
 	k := 0
 	tile := g.Window.Start
 	broken := int64(0)
-	for i := range g.Segments {
-		s := &g.Segments[i]
+	for s := range g.Segments.All() {
 		if s.Start != tile {
 			broken += int64(s.Start - tile)
 		}
-		tile = segEnd(s)
+		tile = segEnd(&s)
 		g.Owners[s.Owner] += s.Dur
 		subs[s.Owner][s.Sub] += s.Dur
-		at, end := s.Start, segEnd(s)
+		at, end := s.Start, segEnd(&s)
 		for k < len(g.Steps) && at < end {
 			st := &g.Steps[k]
 			stop := st.Start + timeline.Time(st.Dur)

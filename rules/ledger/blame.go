@@ -100,7 +100,7 @@ type deepKey struct {
 
 // gpuSums makes the sum over any stretch of a ledger quick.
 type gpuSums struct {
-	cum  []timeline.Owners // owners of the segments before every 64th
+	cum  []timeline.Owners // owners of the segments before each of their blocks
 	same map[int32]*waitSum
 }
 
@@ -109,8 +109,6 @@ type waitSum struct {
 	at  []int32
 	cum []int64
 }
-
-const sumEvery = 64
 
 // again is a blamer of the same meeting that may work beside it.
 func (b *blamer) again() *blamer {
@@ -147,13 +145,14 @@ func (m *meeting) newBlamer() *blamer {
 		b.sums[ri] = make([]gpuSums, len(r.GPUs))
 		for gi := range r.GPUs {
 			s := &b.sums[ri][gi]
-			segs := r.GPUs[gi].Segments
+			segs := &r.GPUs[gi].Segments
 			var all timeline.Owners
-			for k := range segs {
-				if k%sumEvery == 0 {
-					s.cum = append(s.cum, all)
+			s.cum = make([]timeline.Owners, segs.Blocks())
+			for k := range s.cum {
+				s.cum[k] = all
+				for g := range segs.Block(k) {
+					all[g.Owner] += g.Dur
 				}
-				all[segs[k].Owner] += segs[k].Dur
 			}
 			s.same = map[int32]*waitSum{}
 			for k, p := range m.waits[ri][gi] {
@@ -175,26 +174,30 @@ func (b *blamer) held(ri, gi int, iv timeline.Interval) (out timeline.Owners) {
 	if iv.Empty() {
 		return
 	}
-	segs := b.m.job.Ranks[ri].GPUs[gi].Segments
-	k := sort.Search(len(segs), func(i int) bool { return segEnd(&segs[i]) > iv.Start })
-	end := k + sort.Search(len(segs)-k, func(i int) bool { return segs[k+i].Start >= iv.End })
-	add := func(from, to int) {
-		for i := from; i < to; i++ {
-			s := &segs[i]
-			out[s.Owner] += int64(min(segEnd(s), iv.End) - max(s.Start, iv.Start))
-		}
-	}
-	lo, hi := (k+sumEvery)/sumEvery, (end-1)/sumEvery // whole runs between the first and the last segment
-	if hi <= lo {
-		add(k, end)
+	segs := &b.m.job.Ranks[ri].GPUs[gi].Segments
+	if segs.Len() == 0 {
 		return
 	}
-	add(k, lo*sumEvery)
-	cum := b.sums[ri][gi].cum
-	for o := range out {
-		out[o] += cum[hi][o] - cum[lo][o]
+	add := func(block int) {
+		for s := range segs.Block(block) {
+			if s.Start >= iv.End {
+				return
+			}
+			if d := min(segEnd(&s), iv.End) - max(s.Start, iv.Start); d > 0 {
+				out[s.Owner] += int64(d)
+			}
+		}
 	}
-	add(hi*sumEvery, end)
+	lo, hi := segs.BlockAt(iv.Start), segs.BlockAt(iv.End-1)
+	add(lo)
+	if hi == lo {
+		return
+	}
+	cum := b.sums[ri][gi].cum // of the whole blocks between
+	for o := range out {
+		out[o] += cum[hi][o] - cum[lo+1][o]
+	}
+	add(hi)
 	return
 }
 

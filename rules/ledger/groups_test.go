@@ -282,7 +282,7 @@ func large(ranks, steps, per int) []*timeline.Reduced {
 		at := timeline.Time(0)
 		seg := func(to timeline.Time, o timeline.Owner) {
 			if to > at {
-				g.Segments = append(g.Segments, timeline.Segment{Start: at, Dur: int64(to - at), Owner: o})
+				g.Segments.Add(timeline.Segment{Start: at, Dur: int64(to - at), Owner: o})
 				at = to
 			}
 		}

@@ -105,14 +105,14 @@ func (m *meeting) reset() {
 			if g.Owners[timeline.CommPeerWait] == 0 && g.Owners[timeline.CommTransfer] == 0 {
 				continue
 			}
-			out := g.Segments[:0]
-			for _, s := range g.Segments {
+			var out []timeline.Segment
+			for s := range g.Segments.All() {
 				if s.Owner == timeline.CommPeerWait || s.Owner == timeline.CommTransfer {
 					s.Owner, s.Sub = timeline.CommUndivided, timeline.SubNone
 				}
 				out = push(out, s, true)
 			}
-			g.Segments = out
+			g.Segments = timeline.PackSegments(out)
 			account(g)
 		}
 	}
@@ -425,9 +425,9 @@ func (m *meeting) divideRank(ri int, r *timeline.Reduced) {
 // wait in layers, in order.
 func rewrite(g *timeline.GPULedger, layers []timeline.Segment, which []int) []waitPiece {
 	var pieces []waitPiece
-	out := make([]timeline.Segment, 0, len(g.Segments)+len(layers))
+	out := make([]timeline.Segment, 0, g.Segments.Len()+len(layers))
 	k, w := 0, 0 // w: waits before layers[k]
-	for _, s := range g.Segments {
+	for s := range g.Segments.All() {
 		if s.Owner != timeline.CommUndivided {
 			out = append(out, s)
 			continue
@@ -459,6 +459,6 @@ func rewrite(g *timeline.GPULedger, layers []timeline.Segment, which []int) []wa
 			at = to
 		}
 	}
-	g.Segments = slices.Clip(out)
+	g.Segments = timeline.PackSegments(out)
 	return pieces
 }

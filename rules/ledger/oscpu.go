@@ -452,7 +452,7 @@ func (r *reducer) topFrame() {
 	if gi < 0 || gi >= len(r.red.GPUs) {
 		return
 	}
-	segs := r.red.GPUs[gi].Segments
+	segs := r.red.GPUs[gi].Segments.List()
 	m := &r.tl.Marks
 	count := map[timeline.StringID]int64{}
 	k := 0

@@ -460,8 +460,7 @@ func (r *reducer) copyTable(d *device, g *timeline.GPULedger) {
 		sort.SliceStable(l, func(i, j int) bool { return l[i].bytes > l[j].bytes })
 		largest[key] = l[:min(len(l), keepRows)]
 	}
-	for i := range g.Segments {
-		s := &g.Segments[i]
+	for s := range g.Segments.All() {
 		if s.Owner != timeline.CopyH2D && s.Owner != timeline.CopyD2H {
 			continue
 		}

@@ -60,14 +60,14 @@ func checkLedger(t testing.TB, red *timeline.Reduced) {
 		}
 		at := g.Window.Start
 		var owners timeline.Owners
-		for _, s := range g.Segments {
+		for s := range g.Segments.All() {
 			if s.Start != at || s.Dur <= 0 {
 				t.Fatalf("gpu %d: segment at %d (%d ns) where %d was wanted", i, s.Start, s.Dur, at)
 			}
 			at += timeline.Time(s.Dur)
 			owners[s.Owner] += s.Dur
 		}
-		if len(g.Segments) > 0 && at != g.Window.End || g.Window.End < g.Window.Start {
+		if g.Segments.Len() > 0 && at != g.Window.End || g.Window.End < g.Window.Start {
 			t.Errorf("gpu %d: segments end at %d, window %v", i, at, g.Window)
 		}
 		if owners != g.Owners || owners.Sum() != int64(g.Window.Dur()) {
