@@ -35,7 +35,6 @@ type ev struct {
 	coll        string // key=value pairs of a collective
 	seq         int
 	group       string
-	members     []int
 	row         string // owner of an instant inside it, of a call
 }
 
@@ -48,6 +47,7 @@ func (x *ev) copies() bool      { return x.kind == "h2d" || x.kind == "d2h" }
 func (x *ev) next() bool {
 	return (x.kind == "anno" || x.kind == "op") && x.has("enumerate(DataLoader)#")
 }
+func (x *ev) instance() string { return fmt.Sprint(x.group, " ", x.seq) }
 func (x *ev) line() string {
 	track := x.thread
 	if x.device() {
@@ -79,7 +79,8 @@ type brute struct {
 	evs      []ev
 	ops      []*ev // on devices
 	host     []*ev
-	calls    map[int]*ev // launch call by link
+	latest   map[string]ns // of a collective by group and number: when its last rank came; nil where only one rank is known
+	calls    map[int]*ev   // launch call by link
 	of       map[int][]*ev
 	threads  []string // that launch
 	main     string
@@ -291,6 +292,9 @@ func (b *brute) ledger(gpu int) (own, side tally, w0, w1 ns, ok bool) {
 	cuts := []ns{w0, w1}
 	for i := range b.evs {
 		cuts = append(cuts, b.evs[i].s, b.evs[i].e, b.evs[i].e+5_000)
+		if at, ok := b.latest[b.evs[i].instance()]; ok {
+			cuts = append(cuts, at)
+		}
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
@@ -314,7 +318,7 @@ func (b *brute) ledger(gpu int) (own, side tally, w0, w1 ns, ok bool) {
 }
 
 func (b *brute) owner(ops []*ev, t, d ns, side tally) string {
-	var compute, comm, anyCopy bool
+	var compute, comm, anyCopy, waits bool
 	copied := ""
 	var first *ev
 	for _, x := range ops {
@@ -324,6 +328,7 @@ func (b *brute) owner(ops []*ev, t, d ns, side tally) string {
 		switch {
 		case x.comm():
 			comm = true
+			waits = waits || t < b.latest[x.instance()]
 		case x.copies():
 			anyCopy = true
 			// Two copies at once: the definition does not say which; the one that began first.
@@ -351,8 +356,12 @@ func (b *brute) owner(ops []*ev, t, d ns, side tally) string {
 	switch {
 	case compute:
 		return "compute"
-	case comm:
+	case comm && b.latest == nil:
 		return "comm.undivided"
+	case comm && waits:
+		return "comm.peer-wait"
+	case comm:
+		return "comm.transfer"
 	case anyCopy:
 		return copied
 	}
@@ -774,8 +783,12 @@ func (g *gen) op(gpu int, kind string, at us, link int) {
 	g.evs = append(g.evs, x)
 }
 
+func newGen(seed uint64) *gen {
+	return &gen{Rand: rand.New(rand.NewPCG(seed, 7)), grid: 1, start: map[[2]int]bool{}, end: map[[2]int]bool{}, gpus: 1}
+}
+
 func randomEvents(seed uint64) []ev {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, 7)), grid: 1, start: map[[2]int]bool{}, end: map[[2]int]bool{}, gpus: 1}
+	g := newGen(seed)
 	span := us(500 + g.IntN(2500))
 	if g.one(6) {
 		g.grid, g.big, span = 5, true, 40_000
@@ -783,6 +796,12 @@ func randomEvents(seed uint64) []ev {
 	if g.one(5) {
 		g.gpus = 2
 	}
+	g.draw(span)
+	return g.toNS(g.evs)
+}
+
+// draw makes the events of one process.
+func (g *gen) draw(span us) {
 	switch g.IntN(4) {
 	case 0:
 		g.next = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -826,10 +845,13 @@ func randomEvents(seed uint64) []ev {
 	for range g.IntN(3) { // no launch in the file
 		g.op(g.IntN(g.gpus), "kernel", g.snap(g.IntN(span)), 9000+g.IntN(3))
 	}
-	// To nanoseconds: what coincides still does, and what is nested is.
+}
+
+// toNS makes nanoseconds of microseconds, crooked ones at times: what coincides still does, and what is nested is.
+func (g *gen) toNS(evs []ev) []ev {
 	crooked := g.one(2)
-	for i := range g.evs {
-		for _, t := range []*int{&g.evs[i].s, &g.evs[i].e} {
+	for i := range evs {
+		for _, t := range []*int{&evs[i].s, &evs[i].e} {
 			off := 0
 			if crooked {
 				off = int(uint64(*t+7) * 2_654_435_761 % 1000)
@@ -837,7 +859,7 @@ func randomEvents(seed uint64) []ev {
 			*t = *t*1000 + off
 		}
 	}
-	return g.evs
+	return evs
 }
 
 // differ is what the two computations disagree on; "" nothing.
@@ -846,19 +868,23 @@ func differ(tab *Tables, evs []ev, seen map[string]int) string {
 	if err != nil {
 		return err.Error()
 	}
-	b := newBrute(evs)
+	return differRank(red[0], newBrute(evs), seen)
+}
+
+func differRank(red *timeline.Reduced, b *brute, seen map[string]int) string {
 	var out []string
-	for gi := range red[0].GPUs {
-		l := &red[0].GPUs[gi]
+	for gi := range red.GPUs {
+		l := &red.GPUs[gi]
+		at := fmt.Sprintf("rank %d gpu%d: ", red.Process.Rank, l.Device.Ordinal)
 		own, side, w0, w1, ok := b.ledger(l.Device.Ordinal)
 		if !ok {
 			if l.Window.Dur() != 0 {
-				out = append(out, fmt.Sprintf("gpu%d: window %v, brute: none", l.Device.Ordinal, l.Window))
+				out = append(out, fmt.Sprintf("%swindow %v, brute: none", at, l.Window))
 			}
 			continue
 		}
 		if l.Window.Start != timeline.Time(w0) || l.Window.End != timeline.Time(w1) {
-			out = append(out, fmt.Sprintf("gpu%d: window %v..%v, brute %d..%d ns; steps %s %v", l.Device.Ordinal, l.Window.Start, l.Window.End, w0, w1, red[0].Steps.How, red[0].Steps.Index))
+			out = append(out, fmt.Sprintf("%swindow %v..%v, brute %d..%d ns; steps %s %v", at, l.Window.Start, l.Window.End, w0, w1, red.Steps.How, red.Steps.Index))
 			continue
 		}
 		got := tallyOf(l)
@@ -867,14 +893,142 @@ func differ(tab *Tables, evs []ev, seen map[string]int) string {
 		}
 		for _, k := range keysOf(got, own) {
 			if got[k] != own[k] {
-				out = append(out, fmt.Sprintf("gpu%d: %s is %d, brute %d ns", l.Device.Ordinal, k, got[k], own[k]))
+				out = append(out, fmt.Sprintf("%s%s is %d, brute %d ns", at, k, got[k], own[k]))
 			}
 		}
 		if want := (timeline.Side{HiddenComm: int64(side["comm"]), HiddenCopy: int64(side["copy"]), HiddenNext: int64(side["next"])}); l.Side != want {
-			out = append(out, fmt.Sprintf("gpu%d: side %v, brute %v", l.Device.Ordinal, l.Side, want))
+			out = append(out, fmt.Sprintf("%sside %v, brute %v", at, l.Side, want))
 		}
 	}
 	return strings.Join(out, "\n")
+}
+
+// randomJob draws the traces of all ranks of a job, which meet in all-reduces of all of them and, at times, of the first two.
+func randomJob(seed uint64) (evs []ev, world int) {
+	g := newGen(seed + 1<<32)
+	world = 2 + g.IntN(3)
+	ranks := make([]*gen, world)
+	at := make([][2]us, world) // when the rank's stream of each group is free
+	for r := range ranks {
+		ranks[r] = newGen(seed*8 + uint64(r) + 1<<40)
+		ranks[r].draw(600 + g.IntN(800))
+		for i := range ranks[r].evs {
+			x := &ranks[r].evs[i]
+			if x.comm() { // those have no peer
+				x.name, x.coll = fmt.Sprintf("sgemm_%d", i), ""
+			}
+		}
+		at[r] = [2]us{g.IntN(300), g.IntN(300)}
+	}
+	for i := range 1 + g.IntN(6) {
+		group, members := 0, world
+		if world > 2 && g.one(3) {
+			group, members = 1, 2
+		}
+		starts, latest := make([]us, members), us(0)
+		for r := range members {
+			starts[r] = ranks[r].free(at[r][group]+g.IntN(250), ranks[r].start)
+			latest = max(latest, starts[r])
+		}
+		end := latest + 1 + g.IntN(150)
+		for r := range members {
+			rg := ranks[r]
+			e := rg.free(end+g.IntN(20), rg.end)
+			rg.evs = append(rg.evs, ev{thread: "comm", kind: "api", s: max(starts[r]-12, 0), e: max(starts[r]-7, 1), name: "cudaLaunchKernel", link: 5000 + i},
+				ev{stream: 20 + group, kind: "kernel", s: starts[r], e: e, link: 5000 + i, group: fmt.Sprint(group), seq: i + 1,
+					name: fmt.Sprintf("ncclDevKernel_AllReduce_Sum_f32_RING_LL_%d", i),
+					coll: fmt.Sprintf(" coll=allreduce n=1000 dtype=Float group=%d size=%d ranks=%s seq=%d", group, members, ranksText(members), i+1)})
+			at[r][group] = e
+		}
+	}
+	for r, rg := range ranks {
+		for _, x := range rg.evs {
+			x.rank = r
+			evs = append(evs, x)
+		}
+	}
+	return g.toNS(evs), world
+}
+
+// free is an instant at or after t at which no op begins, or ends, yet.
+func (g *gen) free(t us, taken map[[2]int]bool) us {
+	for taken[[2]int{0, t}] {
+		t++
+	}
+	taken[[2]int{0, t}] = true
+	return t
+}
+
+func differJob(t *testing.T, tab *Tables, evs []ev, world int, seen map[string]int) string {
+	var reds []*timeline.Reduced
+	for r := range world {
+		reds = append(reds, rank(t, fmt.Sprintf("rank%d.json", r), textOf(evs, r, world)))
+	}
+	j := Meet(reds, tab, Options{})
+	// Waiting ends when the last rank of the collective has come.
+	latest := map[string]ns{}
+	for i := range evs {
+		if x := &evs[i]; x.seq > 0 {
+			latest[x.instance()] = max(latest[x.instance()], x.s)
+		}
+	}
+	var out []string
+	for _, red := range j.Ranks {
+		b := newBrute(slices.DeleteFunc(slices.Clone(evs), func(x ev) bool { return x.rank != red.Process.Rank }))
+		b.latest = latest
+		if d := differRank(red, b, seen); d != "" {
+			out = append(out, d)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// The ledgers of a job whose ranks are all here, computed twice: who waits, who moves.
+func TestBruteJob(t *testing.T) {
+	tab := tables(t)
+	failed := 0
+	seen := map[string]int{}
+	for seed := range uint64(150) {
+		evs, world := randomJob(seed)
+		d := differJob(t, tab, evs, world, seen)
+		if d == "" {
+			continue
+		}
+		whole := func(less []ev) bool { // a collective goes with all of its ranks, and every rank keeps one
+			n, here := map[string]int{}, map[int]bool{}
+			for i := range evs {
+				if evs[i].seq > 0 {
+					n[evs[i].instance()]++
+				}
+			}
+			for i := range less {
+				if less[i].seq > 0 {
+					n[less[i].instance()]--
+					here[less[i].rank] = true
+				}
+			}
+			for _, left := range n {
+				if left != 0 {
+					return false
+				}
+			}
+			return len(here) == world
+		}
+		evs = shrink(evs, func(less []ev) bool { return whole(less) && differJob(t, tab, less, world, seen) != "" })
+		text := ""
+		for r := range world {
+			text += textOf(evs, r, world)
+		}
+		t.Errorf("seed %d:\n%s\n%s", seed, differJob(t, tab, evs, world, seen), text)
+		if failed++; failed == 2 {
+			break
+		}
+	}
+	for _, k := range []string{"comm.peer-wait", "comm.transfer"} {
+		if seen[k] < 100 {
+			t.Errorf("%s was on %d GPUs only", k, seen[k])
+		}
+	}
 }
 
 func keysOf(a, b tally) []string {
@@ -945,5 +1099,4 @@ func TestBruteLedger(t *testing.T) {
 			t.Errorf("%s was in %d traces only: the two hardly met", k, seen[k])
 		}
 	}
-	t.Log(seen)
 }
