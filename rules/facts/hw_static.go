@@ -37,7 +37,7 @@ func (p *Pass) markRef(i int) Ref {
 }
 
 var (
-	gpuXids = &Decl{ID: "gpu.xid_hardware_count", Doc: "Xids of the GPU inside the window that speak of broken hardware or firmware, by rules/tables/xids.yaml.",
+	gpuXids = &Decl{ID: "gpu.xid_hardware_count", Doc: "Xids of the GPU inside the window that speak of broken hardware or firmware, by rules/tables/xids.yaml; one that only follows a peer's link is left out.",
 		Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C3"}
 	gpuXidApp = &Decl{ID: "gpu.xid_application_count", Doc: "Xids of the GPU inside the window that an application's own fault usually causes.",
 		Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C3"}
@@ -124,6 +124,28 @@ func (p *Pass) countMark(v *Value, i int) {
 	}
 }
 
+// Of NVLink 5: the link's own card logs the one, and its peers the other behind it (marin-community/marin#9086).
+const (
+	xidLinkDown = 149
+	xidPeerLost = 145
+	xidTogether = timeline.Time(60e9)
+)
+
+// behindPeer tells whether the Xid of mark i is the echo of another card's link that went down: no fault of the card that logged it.
+func (p *Pass) behindPeer(c *Card, i int) bool {
+	m := &p.Base.Marks
+	if m.Code[i] != xidPeerLost {
+		return false
+	}
+	for k := range m.At {
+		d := p.Base.Tracks[m.Track[k]].Device
+		if m.Kind[k] == timeline.MarkXid && m.Code[k] == xidLinkDown && d >= 0 && !has(c.Devices, d) && max(m.At[k]-m.At[i], m.At[i]-m.At[k]) <= xidTogether {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *Pass) xidsOf(sub int, c *Card, cover float64, why string) {
 	type seen struct {
 		x     ledger.Xid
@@ -140,6 +162,7 @@ func (p *Pass) xidsOf(sub int, c *Card, cover float64, why string) {
 		}
 		x := p.Tables.Xid(m.Code[i])
 		switch {
+		case p.behindPeer(c, i):
 		case x.Hardware():
 			p.countMark(&hard, i)
 			if x.Kind == "nvlink" {
