@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gpureport/fixtures/sim"
@@ -14,9 +15,11 @@ import (
 
 // pendingCD are cases, or parts of them, that the rules cannot hold yet, by what fails; one that holds is a failure of the table.
 var pendingCD = map[string]string{
-	"27":  "the run queue is held against the host's CPUs, and not against the two that the job may use; so nothing says that the optimizer waited for a CPU",
-	"28b": "a Xid 145 behind a peer's 149 counts as a fault of the card that logged it",
+	"27": "the run queue is held against the host's CPUs, and not against the two that the job may use; so nothing says that the optimizer waited for a CPU",
 }
+
+// reportsCD are the reports of cases that were run, by number.
+var reportsCD sync.Map
 
 // TestCasesCD runs every public case of communication, hardware and host whole, and again with nothing but its samples.
 func TestCasesCD(t *testing.T) {
@@ -25,6 +28,7 @@ func TestCasesCD(t *testing.T) {
 			t.Parallel()
 			files := c.Build()
 			rep := caseReport(t, files)
+			reportsCD.Store(c.No, rep)
 			caseHeld(t, c.No, caseWrong(c, rep))
 			if samples := samplesOf(files); len(samples) > 0 && len(samples) < len(files) {
 				caseHeld(t, c.No+" samples", caseBySamples(c, rep, caseReport(t, samples)))
@@ -47,6 +51,53 @@ func caseHeld(t *testing.T, name string, wrong []string) {
 		t.Logf("%s is pending: %s\n  %s", name, why, strings.Join(wrong, "\n  "))
 	case len(wrong) > 0:
 		t.Errorf("%s:\n  %s", name, strings.Join(wrong, "\n  "))
+	}
+}
+
+// pairsCD are cases that look alike, of which a rule must be a finding in the one and silent in the other.
+var pairsCD = []struct{ rule, one, other string }{
+	{"comm.on-compute-stream", "18", "10"},
+	{"shape.rank-tokens", "17", "22"},
+	{"hw.power-misconfig", "26", "17"},
+	{"hw.thermal", "29", "17"},
+	{"comm.straggler-wait", "17", "26"},
+	{"hw.pcie-link", "24", "N1"},
+	{"hw.pcie-link", "34", "N1"},
+	{"hw.pcie-link", "34", "34b"},
+	{"hw.pcie-link", "34", "34c"},
+	{"comm.nic-affinity", "25", "22"},
+	{"comm.topology", "22", "25"},
+	{"kernel.optimizer-share", "35", "20"},
+	{"step.drift", "29", "18"},
+	{"hw.thermal", "29", "26"},
+	{"hw.power-cap", "26", "N3"},
+	{"hw.nvlink", "28", "34"},
+}
+
+// What tells two cases apart is one rule, above info in the one and no finding, or information alone, in the other.
+func TestPairsOfCases(t *testing.T) {
+	report := func(no string) *render.Report {
+		rep, ok := reportsCD.Load(no)
+		if !ok {
+			k := slices.IndexFunc(sim.CasesCD(), func(c *sim.Case) bool { return c.No == no })
+			if k < 0 {
+				t.Fatalf("there is no case %s", no)
+			}
+			rep = caseReport(t, sim.CasesCD()[k].Build())
+			reportsCD.Store(no, rep)
+		}
+		return rep.(*render.Report)
+	}
+	above := func(no, rule string) bool {
+		return slices.ContainsFunc(report(no).Checks, func(c render.Check) bool { return c.ID == rule && c.Outcome == "finding" && caseBand(&c) > 0 })
+	}
+	for _, p := range pairsCD {
+		if !above(p.one, p.rule) {
+			t.Errorf("%s / %s: %s is no finding in %s: %s", p.one, p.other, p.rule, p.one, answerOf(report(p.one), p.rule))
+		}
+		if above(p.other, p.rule) {
+			t.Errorf("%s / %s: %s is a finding in %s: %s", p.one, p.other, p.rule, p.other, answerOf(report(p.other), p.rule))
+		}
 	}
 }
 
@@ -108,7 +159,9 @@ func caseWrong(c *sim.Case, rep *render.Report) (wrong []string) {
 	}
 	// A hint is information and no more: nothing may stand above it but information.
 	hint := func(id string) bool {
-		return slices.ContainsFunc(rep.Checks, func(k render.Check) bool { return k.ID == id && k.Outcome == "finding" && k.Confidence != nil && *k.Confidence == "hint" })
+		return slices.ContainsFunc(rep.Checks, func(k render.Check) bool {
+			return k.ID == id && k.Outcome == "finding" && k.Confidence != nil && *k.Confidence == "hint"
+		})
 	}
 	if top := rep.Top(); len(c.Fire) > 0 && top != nil && top.ID != c.Fire[0] && !(caseBand(top) == 0 && hint(c.Fire[0])) {
 		wrong = append(wrong, fmt.Sprintf("the top finding is %s %s (%s, %.3f), not %s", top.ID, top.Subject.ID, bands[caseBand(top)], caseSaves(top), c.Fire[0]))
