@@ -355,6 +355,7 @@ type WaitCharts struct {
 	ID, Title, Lead string
 	Legend          []string // owners that occur
 	Charts          []WaitChart
+	Table           *Table
 }
 
 // WaitChart is one step: lanes of ranks, starts and widths as shares of the axis.
@@ -389,6 +390,7 @@ type Dots struct {
 	XTicks, YTicks []DotTick
 	Legend         []string // of a dot, a hollow one, a weak one and the lines; "" does not occur
 	Foot           string
+	Table          *Table
 	Plain          bool // over the whole width, in ink: the dots are of no owner
 }
 

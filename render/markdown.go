@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// alikeFindings is how many GPUs a rule may have found something on for each to get its line.
+const alikeFindings = 4
+
 // WriteMarkdown writes report.md, a ticket's body: verdict, cost, findings, what to do, what was not seen.
 func WriteMarkdown(w io.Writer, r *Report) error {
 	var b strings.Builder
@@ -26,12 +29,13 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	}
 	if len(r.Ledger) > 0 {
 		b.WriteString("| GPU | " + "largest owners of its time |\n| --- | --- |\n")
-		for i := range r.Ledger {
-			if i == 16 {
-				fmt.Fprintf(&b, "| … | %d more in the report |\n", len(r.Ledger)-i)
-				break
-			}
+		rows, others := drawn(r) // of many, those to blame, the extremes and a typical one
+		for _, i := range rows {
 			fmt.Fprintf(&b, "| %s | %s |\n", md(gpuLabel(r, r.Ledger[i].GPU)), md(ownerLine(r, &r.Ledger[i])))
+		}
+		if len(others) > 0 {
+			mean := meanRow(r, others)
+			fmt.Fprintf(&b, "| %s | %s |\n", md(othersName(len(others))), md(ownerLine(r, &mean)))
 		}
 		b.WriteString("\n")
 	}
@@ -39,12 +43,26 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	same := sameTime(r)
 	if len(idx) > 0 {
 		b.WriteString("## Findings\n\n| severity | check | on | says | at most | confidence |\n| --- | --- | --- | --- | --- | --- |\n")
-		for k, i := range idx {
-			if k == 40 {
-				fmt.Fprintf(&b, "\n%d more in the report.\n", len(idx)-k)
-				break
-			}
+		of := map[string]int{}
+		for _, i := range idx {
+			of[r.Checks[i].ID]++
+		}
+		told := map[string]int{}
+		rows, left := 0, 0
+		for _, i := range idx {
 			c := &r.Checks[i]
+			on := subjectLabel(r, c)
+			if told[c.ID]++; of[c.ID] > alikeFindings { // the first is the worst
+				if told[c.ID] > 1 {
+					continue
+				}
+				on = fmt.Sprintf("%s and %d more", on, of[c.ID]-1)
+			}
+			if rows == 40 {
+				left++
+				continue
+			}
+			rows++
 			s := "unknown"
 			if c.RecoverableFrac != nil {
 				s = Pct(*c.RecoverableFrac)
@@ -56,7 +74,10 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 			if c.Confidence != nil {
 				conf = *c.Confidence
 			}
-			fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s |\n", severity(c), c.ID, md(subjectLabel(r, c)), md(c.Says), s, conf)
+			fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s |\n", severity(c), c.ID, md(on), md(c.Says), s, conf)
+		}
+		if left > 0 {
+			fmt.Fprintf(&b, "\n%d more in the report.\n", left)
 		}
 		b.WriteString("\n")
 	}

@@ -255,6 +255,20 @@ func busDots(order []*collectiveSum) (Dots, bool) {
 		}
 		d.Dots = append(d.Dots, dot)
 	}
+	t := Table{Shown: 24, Columns: []Column{{Title: "Collective"}, {Title: "Size", Num: true}, {Title: "Path", More: true}, {Title: "Measured, GB/s", Num: true}, {Title: "Expected, GB/s", Num: true}}}
+	for _, a := range all {
+		want := Cell{Text: "–", Weak: true, Title: "no expected speed is known"}
+		switch {
+		case a.small:
+			want = Cell{Text: "too small to judge", Weak: true}
+		case a.expected() > 0:
+			want = Cell{Text: digits(a.expected()/1e9, 3, "")}
+		}
+		across := map[int8]string{1: "across hosts", -1: "one host"}[a.across]
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: clean(a.prim)}, {Text: MessageSize(a.bytes)}, {Text: across, Weak: true}, {Text: digits(a.bus()/1e9, 3, "")}, want}})
+	}
+	capRows(&t, "kinds of collectives")
+	d.Table = &t
 	for _, size := range []int64{8, 1 << 10, 32 << 10, 1 << 20, 32 << 20, 1 << 30, 32 << 30} {
 		if x := at(size); x >= 0 && x <= 1 {
 			d.XTicks = append(d.XTicks, DotTick{x, MessageSize(size)})

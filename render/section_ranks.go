@@ -639,6 +639,7 @@ func waitCharts(r *Report) (WaitCharts, bool) {
 		ch.Lanes, ch.Said = lanes, chainSaid(c)
 		w.Charts = append(w.Charts, ch)
 	}
+	w.Table = chainsTable(r)
 	for _, f := range Families {
 		for _, o := range f.Owners {
 			if seen[o.String()] {
@@ -647,6 +648,31 @@ func waitCharts(r *Report) (WaitCharts, bool) {
 		}
 	}
 	return w, len(w.Charts) > 0
+}
+
+// chainsTable is what the charts of waiting draw.
+func chainsTable(r *Report) *Table {
+	t := Table{Shown: 24, Columns: []Column{{Title: "Step", Num: true}, {Title: "Who waited"}, {Title: "For"}, {Title: "How long, ms", Num: true}, {Title: "That rank was in"}, {Title: "Of the wait, ms", Num: true, More: true}, {Title: "Collective", More: true}}}
+	var most int64
+	for i := range r.Chains {
+		for _, l := range r.Chains[i].Links {
+			most = max(most, l.DurNS)
+		}
+	}
+	step := pow10for(float64(most) / 1e6)
+	for i := range r.Chains {
+		c := &r.Chains[i]
+		for _, l := range c.Links {
+			was, of := Cell{Text: "unknown", Dashed: true}, Cell{Text: "–", Weak: true}
+			if o, ok := timeline.ParseOwner(l.Owner); ok && l.OwnerNS > 0 {
+				was, of = Cell{Text: OwnerWord(o), Owner: l.Owner}, Cell{Text: aligned(float64(l.OwnerNS)/1e6, step)}
+			}
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: Count(c.Step)}, {Text: rankName(l.WaiterRank)}, {Text: lower(rankName(l.CulpritRank))}, {Text: aligned(float64(l.DurNS)/1e6, step)}, was, of,
+				{Text: l.Primitive, Weak: true}}})
+		}
+	}
+	capRows(&t, "waits")
+	return &t
 }
 
 // chainSaid is the chain in words, the links of one late rank together.

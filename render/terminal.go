@@ -259,7 +259,7 @@ func (t *term) findings(r *Report) {
 	}
 	if n := len(r.WhatIf); n > 1 {
 		w := &r.WhatIf[n-1]
-		t.wrap("  ", "  ", fmt.Sprintf("Without %d of them a step of %s would take %s or more.", len(w.Fix), Dur(float64(w.StepBeforeNS), 3), Dur(float64(w.StepAfterNS), 3)), false)
+		t.wrap("  ", "  ", fmt.Sprintf("Without %s it would be %s or more, not %s.", andList(w.Fix), Dur(float64(w.StepAfterNS), 3), Dur(float64(w.StepBeforeNS), 3)), false)
 	}
 	if anySame {
 		t.line(`  "same" is time already counted in a line above; it is not added.`)

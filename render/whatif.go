@@ -85,6 +85,14 @@ func FixText(r *Report, w *WhatIf) string {
 	return w.Fix[0]
 }
 
+// andList is "a, b and c".
+func andList(l []string) string {
+	if len(l) < 2 {
+		return strings.Join(l, "")
+	}
+	return strings.Join(l[:len(l)-1], ", ") + " and " + l[len(l)-1]
+}
+
 func (r *Report) check(id string) *Check {
 	for i := range r.Checks {
 		if r.Checks[i].ID == id {
@@ -113,7 +121,7 @@ func whatIfTable(r *Report) (Table, bool) {
 	if !steps {
 		what = "window"
 	}
-	t := Table{ID: "what-if", Title: "What if", Lead: fmt.Sprintf("The %s of %s without what a finding holds, at best: time that two of them claim counts once, and what is left of GPU and host is not beaten.", what, before),
+	t := Table{ID: "what-if", Title: "What if", Lead: fmt.Sprintf("How short a %s of %s could get at best, with the time of a finding gone. Time that two findings claim counts once, and what GPU and host still have to do stays.", what, before),
 		Columns: []Column{{Title: ""}, {Title: "Without", Wide: true}, {Title: upperFirst(what) + " at least", Num: true}, {Title: "Returns at most", Num: true}, {Title: "", Bar: true, More: true}, {Title: "Then the most is", More: true}}}
 	if f := r.Verdict.RecoverableFrac; f != nil && len(r.Ledger) > 1 && slices.ContainsFunc(r.WhatIf, func(w WhatIf) bool { return len(w.Fix) == 1 && w.SavingFrac > *f+.01 }) {
 		t.Lead += " The slowest rank sets it, so it can shorten by more than the verdict’s share, a mean over the GPUs."
