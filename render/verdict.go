@@ -338,14 +338,15 @@ func (b *builder) insufficient() string {
 	}
 	run := runSubject(b.in.Facts)
 	v, need := b.in.Facts.Get(run, "run.sawtooth_period_s")
-	if c := b.checkOf("idle.sawtooth"); need != nil && len(r.GPUs) == 1 && c != nil && c.Outcome == "finding" { // one GPU has no common curve
+	swings := slices.ContainsFunc(r.Checks, func(c Check) bool { return c.ID == "idle.sawtooth" && c.Outcome == "finding" }) // noise has periods, of no depth
+	if c := b.checkOf("idle.sawtooth"); need != nil && len(r.GPUs) == 1 && c != nil && c.Outcome == "finding" {              // one GPU has no common curve
 		for i, s := range b.in.Facts.Subjects {
 			if s.ID == r.GPUs[0].ID {
 				v, need = b.in.Facts.Get(i, "gpu.sawtooth_period_s")
 			}
 		}
 	}
-	if need == nil {
+	if need == nil && swings {
 		n := len(r.GPUs)
 		who := "The GPU drops"
 		if n > 1 {

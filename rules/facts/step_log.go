@@ -258,6 +258,7 @@ func (p *Pass) levelsOf(sub int, s stepSeries) {
 
 func (p *Pass) modesOf(sub int, s stepSeries, v Value) {
 	num := func(f float64) Value { o := v; o.Num = f; return o }
+	s.x = s.steady()
 	d, minor, ratio := ledger.TwoModes(s.x)
 	// The cut that TwoModes took lies in the largest of the two-means splits: between the means.
 	cut := cutOf(s.x, minor)
@@ -376,6 +377,19 @@ func (s *stepSeries) level() []float64 {
 		out[i] = max(0, out[i]-by)
 	}
 	return out
+}
+
+// steady gives the steps without the largest lasting shift and without a drift that is more than chance: an even spread looks like two speeds.
+func (s *stepSeries) steady() []float64 {
+	x := slices.Clone(s.level())
+	const chance, least = 0.01, 0.05
+	if rise, p := ledger.Trend(x); p < chance && math.Abs(rise) >= least {
+		slope := rise * median(x) / float64(len(x))
+		for i := range x {
+			x[i] = max(0, x[i]-slope*(float64(i)-float64(len(x)-1)/2))
+		}
+	}
+	return x
 }
 
 func (p *Pass) shiftOf(sub int, s stepSeries, v Value) {

@@ -160,6 +160,9 @@ func TestLongerLogSpeaksForATracedRank(t *testing.T) {
 func TestDriftIsNoShift(t *testing.T) {
 	slope := logged(300, func(i int) float64 { return 0.4*(1+0.3*float64(i)/300) + 0.004*noise(i) }, nil).derive(t)
 	slope.num("loop", rankShift, 0)
+	if r := slope.value("loop", rankModeRatio).Num; r > 1.03 {
+		t.Errorf("a slope reads as two speeds, ratio %v", r)
+	}
 	slope.about("loop", rankDrift, 0.26, 0.02) // out of the median, which lies half way up
 	stair := logged(300, func(i int) float64 {
 		x := 0.4 + 0.004*noise(i)
