@@ -12,7 +12,7 @@ import (
 )
 
 func newRules() *cobra.Command {
-	cmd := &cobra.Command{Use: "rules", Short: "for those who write rules: list, show, check, test, facts", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{Use: "rules", Short: "for those who write rules: list, show, check, test, init, schema, facts", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var site []string
 	cmd.PersistentFlags().StringArrayVar(&site, "rules", nil, "site rule file or folder, laid over the shipped checklist (repeatable)")
 	load := func(extra ...string) (*engine.Rules, error) {
@@ -95,6 +95,17 @@ func newRules() *cobra.Command {
 			return &exitError{code: exitFinding}
 		}
 		return nil
+	}})
+	cmd.AddCommand(&cobra.Command{Use: "init DIR", Short: "a folder to start your own rules from: an example rule with cases, a table, a README", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		names, err := initRules(args[0])
+		for _, name := range names {
+			fmt.Fprintln(cmd.OutOrStdout(), name)
+		}
+		return err
+	}})
+	cmd.AddCommand(&cobra.Command{Use: "schema", Short: "the JSON schema of a rule file, for editors", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		_, err := cmd.OutOrStdout().Write(engine.Schema(facts.Decls()))
+		return err
 	}})
 	cmd.AddCommand(&cobra.Command{Use: "facts", Short: "every fact a rule may ask: unit, per what, meaning, what records it", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		for _, d := range facts.Decls() {
