@@ -182,8 +182,9 @@ func (r *reducer) run() *timeline.Reduced {
 	for _, d := range r.devices {
 		r.ledger(d)
 	}
-	r.red.Exposed = r.exposed
+	r.red.Exposed = slices.Clone(r.exposed) // what is kept of a rank has no room to grow
 	r.sortCollectives()
+	r.red.Collectives = slices.Clone(r.red.Collectives)
 	r.rankTables()
 	r.osTables()
 	r.notes()
