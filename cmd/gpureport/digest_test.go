@@ -158,3 +158,13 @@ func TestDamagedDigest(t *testing.T) {
 		}
 	}
 }
+
+// Real jobs of several ranks: the report of the digests has the bytes of the report of the traces.
+func TestDigestsOfRealRanks(t *testing.T) {
+	data := dataDir(t)
+	for _, set := range []string{"kineto-multirank/dlrm8", "nsys-sqlite/rtx3090x2_ddp_overlap.sqlite"} {
+		in, dir := filepath.Join(data, set), t.TempDir()
+		digestInto(t, dir, in)
+		sameReports(t, set, reports(t, in), reports(t, dir))
+	}
+}
