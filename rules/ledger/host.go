@@ -34,8 +34,17 @@ type syncCall struct {
 // maxDepth bounds how many open spans are told apart; a hostile file may nest a million.
 const maxDepth = 192
 
-// opOrCall tells whether the evidence breaks a stretch: operators and API calls do, annotations and frames do not.
-func opOrCall(e evidence) bool { return e >= evAlloc && e < evNone }
+// breaks tells whether a span breaks a stretch: operators and API calls do; annotations, frames and the loading of modules do not.
+func (h *hostThread) breaks(e int32, sp *timeline.Spans) bool {
+	switch c := h.code[e]; {
+	case c < evAlloc || c >= evNone:
+		return false
+	case c == evCompile:
+		k := sp.Kind[h.ev[e]]
+		return k == timeline.KindOp || k == timeline.KindAPI
+	}
+	return true
+}
 
 func (h *hostThread) rewind() {
 	h.next, h.nextOp, h.stack, h.bound = 0, 0, h.stack[:0], math.MinInt64
@@ -48,7 +57,7 @@ func (h *hostThread) at(t timeline.Time, sp *timeline.Spans) {
 		end := sp.End[h.ev[e]]
 		if end > t {
 			keep = append(keep, e)
-		} else if opOrCall(h.code[e]) {
+		} else if h.breaks(e, sp) {
 			h.bound = max(h.bound, end)
 		}
 	}
@@ -61,10 +70,10 @@ func (h *hostThread) at(t timeline.Time, sp *timeline.Spans) {
 			if len(h.stack) < maxDepth {
 				h.stack = append(h.stack, int32(e))
 			}
-			if opOrCall(h.code[e]) {
+			if h.breaks(int32(e), sp) {
 				h.bound = max(h.bound, sp.Start[s])
 			}
-		} else if opOrCall(h.code[e]) {
+		} else if h.breaks(int32(e), sp) {
 			h.bound = max(h.bound, sp.End[s])
 		}
 	}
@@ -89,7 +98,7 @@ func (h *hostThread) look(x, b timeline.Time, gap timeline.Interval, sp *timelin
 		c := h.code[e]
 		end := sp.End[s]
 		v.end = min(v.end, end)
-		if opOrCall(c) {
+		if h.breaks(e, sp) {
 			opEnd = min(opEnd, end)
 		}
 		if c == evAPI && min(end, gap.End)-max(sp.Start[s], gap.Start) >= longCall {
@@ -107,7 +116,7 @@ func (h *hostThread) look(x, b timeline.Time, gap timeline.Interval, sp *timelin
 	}
 	if v.ev == evOp {
 		h.nextOp = max(h.nextOp, h.next)
-		for h.nextOp < len(h.ev) && !opOrCall(h.code[h.nextOp]) {
+		for h.nextOp < len(h.ev) && !h.breaks(int32(h.nextOp), sp) {
 			h.nextOp++
 		}
 		if h.nextOp < len(h.ev) {

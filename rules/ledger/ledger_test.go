@@ -106,6 +106,8 @@ func TestGapOwners(t *testing.T) {
 			"compute 203µs, host.launch 97µs"},
 		{"slice 8: a long stretch inside one operator, not clipped to the gap", "main op 30us..180us aten::sort\nmain api 185us..195us cudaLaunchKernel link=2\ngpu0/s7 kernel 197us..300us sgemm link=2",
 			"compute 203µs, host.launch 12µs, host.python 5µs, host.cpu-op 80µs"},
+		{"slice 8: the loading of a module does not break a stretch", "main op 100us..240us aten::sort\nmain overhead 120us..150us Lazy Function Loading\nmain api 240us..250us cudaLaunchKernel link=2\ngpu0/s7 kernel 252us..300us sgemm link=2",
+			"compute 148µs, host.launch 12µs, host.cpu-op 110µs, host.compile 30µs"},
 		{"slice 7: a long operator whose children break it", "main op 30us..180us aten::conv2d\nmain op 60us..110us aten::empty\nmain api 150us..160us cudaEventRecord\nmain api 185us..195us cudaLaunchKernel link=2\ngpu0/s7 kernel 197us..300us sgemm link=2",
 			"compute 203µs, host.launch 92µs, host.python 5µs"},
 		{"slice 9: nothing but frames and marks", "main anno -30us..400us ProfilerStepLike\nmain python 100us..190us train.py(3): step\nmain api 190us..200us cudaLaunchKernel link=2\ngpu0/s7 kernel 202us..300us sgemm link=2",
