@@ -311,9 +311,6 @@ func (fs *FirstScreen) cost(r *Report) {
 	default:
 		fs.CostBig, fs.CostOf = Dur(*v.RecoverableFrac*step, 2), "of "+Dur(step, 3)+" "+of
 		fs.CostText = fmt.Sprintf("At most %s of the run can return.", Pct(*v.RecoverableFrac))
-		if v.Class == "straggler" && v.CulpritRank != nil && len(r.Ledger) > 1 { // the headline speaks of the waiting ones
-			fs.CostText += fmt.Sprintf(" It is the mean over all %d GPUs: the late one did not wait.", len(r.Ledger))
-		}
 		if v.Next != nil && *v.Next != "" {
 			fs.CostText += " The next limiter would be " + *v.Next + "."
 		}
