@@ -180,10 +180,10 @@ func computes(n int) string {
 // verdictRunes is how long a verdict may be.
 const verdictRunes = 110
 
-// shortened leaves out the clauses behind the last semicolon that still fits.
+// shortened leaves out the last sentences and clauses of what is too long.
 func shortened(s string) string {
 	for utf8.RuneCountInString(s) >= verdictRunes {
-		i := strings.LastIndex(s, "; ")
+		i := max(strings.LastIndex(s, "; "), strings.LastIndex(s, ". "))
 		if i < 0 {
 			return s
 		}
