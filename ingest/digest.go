@@ -313,10 +313,10 @@ func (s *Set) openDigest(st stored, d *decoded, as []string) error {
 		return fmt.Errorf("%s: %w", display(st.path), err)
 	}
 	text, err := decode(in, max(f.stored.size, 0), maxNesting)
-	defer text.Close()
 	if err != nil {
 		return fmt.Errorf("%s: %w", display(st.path), err)
 	}
+	defer text.Close()
 	raw, _ := text.Peek(HeadSize)
 	head := makeHead(h.Name, raw)
 	if f.Format, err = s.recognise(f.Source.Path, head, as); err != nil {

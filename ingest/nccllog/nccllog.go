@@ -75,7 +75,6 @@ type comm struct {
 	device int
 	bus    string
 	nodes  int
-	done   bool
 }
 
 type proc struct {
@@ -118,8 +117,6 @@ type host struct {
 	endRow   [5]uint32
 	warnings int64
 	warnRow  uint32
-	bench    []string
-	benchRow uint32
 }
 
 // Ways that channels are carried.

@@ -101,12 +101,12 @@ func (p *Pass) speedOf(sub int, card *Card, g *timeline.GPULedger, r *timeline.R
 		return
 	}
 	type side struct {
-		own, all              float64
-		n                     int
-		expected, actual, max float64
-		conf                  Confidence
-		why                   string
-		rows                  []uint32
+		own              float64
+		n                int
+		expected, actual float64
+		conf             Confidence
+		why              string
+		rows             []uint32
 	}
 	sides := [2]side{{conf: timeline.Measured}, {conf: timeline.Measured}} // inside, across
 	classes := map[sizeClass]*sizeSum{}

@@ -7,7 +7,7 @@ import (
 
 var (
 	gpuCPUWait = &Decl{ID: "gpu.cpu_wait_frac", Doc: "Share of the GPU's analysed window idle because the launching thread got no CPU: while it was off the CPU with nothing to wait for; " +
-		"where context switches were not recorded, at most the launches and the Python that the GPU waited for, times the share of readings in which more tasks wanted a CPU than there are.",
+		"where context switches were not recorded, at most the launches, operators and Python that the GPU waited for, times the share of readings in which more tasks wanted a CPU than there are.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C5"}
 	gpuPinLock = &Decl{ID: "gpu.pin_lock_frac", Doc: "Share of the GPU's analysed window idle while the launching thread waited for a lock and the thread that pins batches was running.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C5"}
@@ -105,7 +105,8 @@ func (p *Pass) cpuWait(sub int, r *timeline.Reduced) {
 		if over, ok := p.Get(hostCrowded, host); ok {
 			launch, _ := p.Get(gpuOwner[timeline.HostLaunch], sub)
 			python, _ := p.Get(gpuOwner[timeline.HostPython], sub)
-			over.Num = min(1, over.Num*(launch.Num+python.Num))
+			op, _ := p.Get(gpuOwner[timeline.HostCPUOp], sub)
+			over.Num = min(1, over.Num*(launch.Num+python.Num+op.Num))
 			over.Conf = min(over.Conf, timeline.Inferred)
 			p.Set(gpuCPUWait, sub, over)
 			return

@@ -94,11 +94,10 @@ func (m *meeting) group(i int) Group {
 	}
 	g.Hosts = len(hosts)
 	for _, si := range cm.sets {
-		for _, l := range m.sets[si].lanes {
-			for _, ci := range l.cols {
-				used[m.job.Ranks[l.rank].Collectives[ci].Primitive]++
+		if lanes := m.sets[si].lanes; len(lanes) > 0 { // the members of a group use it alike
+			for _, ci := range lanes[0].cols {
+				used[m.job.Ranks[lanes[0].rank].Collectives[ci].Primitive]++
 			}
-			break // the members of a group use it alike
 		}
 	}
 	world := m.world()

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -80,7 +79,7 @@ func TestRealKernelNames(t *testing.T) {
 			sort.Slice(names, func(i, j int) bool { return by[names[i]] > by[names[j]] })
 			for i, n := range names {
 				if i < 8 {
-					t.Log(fmt.Sprintf("  %5.1f %% %.220s", 100*float64(by[n])/float64(all), n))
+					t.Logf("  %5.1f %% %.220s", 100*float64(by[n])/float64(all), n)
 				}
 			}
 			if why, ok := foreign[base]; share > mostUnclassified && !ok {
