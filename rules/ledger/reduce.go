@@ -141,6 +141,20 @@ func (r *reducer) mine(tr *timeline.Track) bool {
 	return tr.Proc == r.proc || (tr.Proc < 0 && len(r.tl.Procs) <= 1)
 }
 
+// eachShape gives the shapes of the process's own spans, a track after the other.
+func (r *reducer) eachShape(f func(s int32, sh *timeline.Shape)) {
+	all := r.tl.Spans.Shapes
+	for id := range r.tl.Tracks {
+		if !r.mine(&r.tl.Tracks[id]) {
+			continue
+		}
+		from, to := r.span[id][0], r.span[id][1]
+		for k := sort.Search(len(all), func(k int) bool { return all[k].Span >= from }); k < len(all) && all[k].Span < to; k++ {
+			f(all[k].Span, &all[k])
+		}
+	}
+}
+
 func (r *reducer) run() *timeline.Reduced {
 	r.red = &timeline.Reduced{Process: *r.p}
 	if int(r.p.Source) < len(r.tl.Sources) {

@@ -51,14 +51,10 @@ func (r *reducer) tokens(win timeline.Interval, steps []timeline.Interval) {
 	var order [2][]*tokenSource // embeddings, linear layers
 	parsed := map[timeline.StringID][][]int64{}
 	var packed, calls, padded, looks int64
-	for i := range sp.Shapes {
-		sh := &sp.Shapes[i]
-		if int(sh.Span) >= len(sp.Start) {
-			break
-		}
+	r.eachShape(func(_ int32, sh *timeline.Shape) {
 		at := sp.Start[sh.Span]
 		if at < win.Start || at >= win.End {
-			continue
+			return
 		}
 		name := r.tl.Names.Get(sp.Name[sh.Span])
 		kind := 1
@@ -69,7 +65,7 @@ func (r *reducer) tokens(win timeline.Interval, steps []timeline.Interval) {
 		case strings.Contains(name, "varlen_forward") || name == "aten::_flash_attention_forward":
 			kind = 2
 		default:
-			continue
+			return
 		}
 		dims, ok := parsed[sh.Dims]
 		if !ok {
@@ -82,7 +78,7 @@ func (r *reducer) tokens(win timeline.Interval, steps []timeline.Interval) {
 		switch kind {
 		case 0:
 			if len(dims) < 2 || len(dims[0]) != 2 || len(dims[1]) == 0 {
-				continue
+				return
 			}
 			n = product1(dims[1])
 			key = tokenKey{0, dims[0][0], dims[0][1]}
@@ -93,7 +89,7 @@ func (r *reducer) tokens(win timeline.Interval, steps []timeline.Interval) {
 		case 1:
 			m, nn, k, _, fits := product(name, dims)
 			if !fits {
-				continue
+				return
 			}
 			n = m
 			key = tokenKey{1, nn, k}
@@ -105,16 +101,16 @@ func (r *reducer) tokens(win timeline.Interval, steps []timeline.Interval) {
 					t.PaddingRows = append(t.PaddingRows, sp.Row[sh.Span])
 				}
 			}
-			continue
+			return
 		}
 		k := sort.Search(len(steps), func(i int) bool { return steps[i].End > at })
 		if k == len(steps) || at < steps[k].Start || n <= 0 {
-			continue
+			return
 		}
 		s := by[key]
 		if s == nil {
 			if len(by) >= mostSources {
-				continue
+				return
 			}
 			s = &tokenSource{of: fmt.Sprintf("%s %dx%d", [2]string{"embedding", "linear"}[kind], key.a, key.b), steps: make([]int64, len(steps))}
 			by[key] = s
@@ -123,7 +119,7 @@ func (r *reducer) tokens(win timeline.Interval, steps []timeline.Interval) {
 		s.steps[k] += n
 		s.total += n
 		s.work += work
-	}
+	})
 	for _, list := range order {
 		var best *tokenSource
 		for _, s := range list {

@@ -434,31 +434,32 @@ func (r *reducer) steadyTables(win timeline.Interval, steady timeline.Time, step
 		}
 	}
 	seen := map[string]bool{}
-	for i := range sp.Shapes {
-		s := sp.Shapes[i].Span
-		if int(s) >= sp.Len() || sp.Start[s] >= win.End || r.n.hostOf(sp.Name[s]).flags&flagConv == 0 || strings.Contains(r.tl.Names.Get(sp.Name[s]), "backward") {
-			continue
+	forward := func(s int32) bool {
+		return r.n.hostOf(sp.Name[s]).flags&flagConv != 0 && !strings.Contains(r.tl.Names.Get(sp.Name[s]), "backward")
+	}
+	r.eachShape(func(s int32, sh *timeline.Shape) {
+		if sp.Start[s] >= win.End || !forward(s) {
+			return
 		}
-		k := firstTwo(r.tl.Names.Get(sp.Shapes[i].Dims))
+		k := firstTwo(r.tl.Names.Get(sh.Dims))
 		if k == "" {
-			continue
+			return
 		}
 		t.Convs = true
 		if !in(s) {
 			seen[k] = true
 		}
-	}
-	for i := range sp.Shapes {
-		s := sp.Shapes[i].Span
-		if int(s) >= sp.Len() || !in(s) || r.n.hostOf(sp.Name[s]).flags&flagConv == 0 || strings.Contains(r.tl.Names.Get(sp.Name[s]), "backward") {
-			continue
+	})
+	r.eachShape(func(s int32, sh *timeline.Shape) {
+		if !in(s) || !forward(s) {
+			return
 		}
-		if k := firstTwo(r.tl.Names.Get(sp.Shapes[i].Dims)); k != "" && !seen[k] {
+		if k := firstTwo(r.tl.Names.Get(sh.Dims)); k != "" && !seen[k] {
 			seen[k] = true
 			t.ConvNewShapes++
 			keep(&t.ConvShapeRows, sp.Row[s])
 		}
-	}
+	})
 	for _, h := range r.threads {
 		for i, s := range h.ev {
 			if h.code[i] == evCompile && sp.Kind[s] == timeline.KindOp && in(s) && r.n.hostOf(sp.Name[s]).flags&flagConv != 0 {
