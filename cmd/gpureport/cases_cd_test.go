@@ -27,14 +27,14 @@ func TestCasesCD(t *testing.T) {
 		t.Run(c.No, func(t *testing.T) {
 			t.Parallel()
 			files := c.Build()
-			rep := caseReport(t, files)
+			rep := reportOf(t, files)
 			reportsCD.Store(c.No, rep)
 			caseHeld(t, c.No, caseWrong(c, rep))
 			if samples := samplesOf(files); len(samples) > 0 && len(samples) < len(files) {
-				caseHeld(t, c.No+" samples", caseBySamples(c, rep, caseReport(t, samples)))
+				caseHeld(t, c.No+" samples", caseBySamples(c, rep, reportOf(t, samples)))
 			}
 			if testing.Verbose() {
-				t.Log(findingsText(rep))
+				t.Log(listFindings(rep))
 			}
 		})
 	}
@@ -83,28 +83,33 @@ func TestPairsOfCases(t *testing.T) {
 			if k < 0 {
 				t.Fatalf("there is no case %s", no)
 			}
-			rep = caseReport(t, sim.CasesCD()[k].Build())
+			rep = reportOf(t, sim.CasesCD()[k].Build())
 			reportsCD.Store(no, rep)
 		}
 		return rep.(*render.Report)
 	}
 	above := func(no, rule string) bool {
-		return slices.ContainsFunc(report(no).Checks, func(c render.Check) bool { return c.ID == rule && c.Outcome == "finding" && caseBand(&c) > 0 })
+		return slices.ContainsFunc(report(no).Checks, func(c render.Check) bool { return c.ID == rule && c.Outcome == "finding" && severityOf(&c) > 0 })
 	}
 	for _, p := range pairsCD {
 		if !above(p.one, p.rule) {
-			t.Errorf("%s / %s: %s is no finding in %s: %s", p.one, p.other, p.rule, p.one, answerOf(report(p.one), p.rule))
+			t.Errorf("%s / %s: %s is no finding in %s: %s", p.one, p.other, p.rule, p.one, outcomeOf(report(p.one), p.rule))
 		}
 		if above(p.other, p.rule) {
-			t.Errorf("%s / %s: %s is a finding in %s: %s", p.one, p.other, p.rule, p.other, answerOf(report(p.other), p.rule))
+			t.Errorf("%s / %s: %s is a finding in %s: %s", p.one, p.other, p.rule, p.other, outcomeOf(report(p.other), p.rule))
 		}
 	}
 }
 
-func caseReport(t *testing.T, files []sim.File) *render.Report {
+// reportOf analyses inputs that the simulator made, databases too.
+func reportOf(t *testing.T, files []sim.File) *render.Report {
 	t.Helper()
 	dir := t.TempDir()
 	for _, f := range files {
+		if base, ok := strings.CutSuffix(f.Path, ".sql"); ok {
+			database(t, filepath.Join(dir, base+".sqlite"), string(f.Data))
+			continue
+		}
 		data, err := f.Pack()
 		if err != nil {
 			t.Fatal(err)
@@ -136,25 +141,11 @@ func samplesOf(files []sim.File) (out []sim.File) {
 
 var bands = []string{"info", "low", "medium", "high", "critical"}
 
-func caseBand(c *render.Check) int {
-	if c.Severity == nil {
-		return 0
-	}
-	return slices.Index(bands, *c.Severity)
-}
-
-func caseSaves(c *render.Check) float64 {
-	if c.RecoverableFrac == nil {
-		return 0
-	}
-	return *c.RecoverableFrac
-}
-
 // caseWrong says what of a case a report misses.
 func caseWrong(c *sim.Case, rep *render.Report) (wrong []string) {
 	for _, id := range c.Fire {
 		if !slices.ContainsFunc(rep.Checks, func(k render.Check) bool { return k.ID == id && k.Outcome == "finding" }) {
-			wrong = append(wrong, id+" is no finding: "+answerOf(rep, id))
+			wrong = append(wrong, id+" is no finding: "+outcomeOf(rep, id))
 		}
 	}
 	// A hint is information and no more: nothing may stand above it but information.
@@ -163,11 +154,11 @@ func caseWrong(c *sim.Case, rep *render.Report) (wrong []string) {
 			return k.ID == id && k.Outcome == "finding" && k.Confidence != nil && *k.Confidence == "hint"
 		})
 	}
-	if top := rep.Top(); len(c.Fire) > 0 && top != nil && top.ID != c.Fire[0] && !(caseBand(top) == 0 && hint(c.Fire[0])) {
-		wrong = append(wrong, fmt.Sprintf("the top finding is %s %s (%s, %.3f), not %s", top.ID, top.Subject.ID, bands[caseBand(top)], caseSaves(top), c.Fire[0]))
+	if top := rep.Top(); len(c.Fire) > 0 && top != nil && top.ID != c.Fire[0] && !(severityOf(top) == 0 && hint(c.Fire[0])) {
+		wrong = append(wrong, fmt.Sprintf("the top finding is %s %s (%s, %.3f), not %s", top.ID, top.Subject.ID, bands[severityOf(top)], savingOf(top), c.Fire[0]))
 	}
 	if top := rep.Top(); c.Saves[1] > 0 && top != nil {
-		if s := 100 * caseSaves(top); s < float64(c.Saves[0]) || s > float64(c.Saves[1]) {
+		if s := 100 * savingOf(top); s < float64(c.Saves[0]) || s > float64(c.Saves[1]) {
 			wrong = append(wrong, fmt.Sprintf("%s promises %.1f %%, measured were %d to %d", top.ID, s, c.Saves[0], c.Saves[1]))
 		}
 	}
@@ -188,9 +179,9 @@ func caseQuiet(c *sim.Case, rep *render.Report) (wrong []string) {
 			id, subject, one := strings.Cut(s, " ")
 			return k.ID == id && (!one || k.Subject.ID == subject)
 		})
-		acts := caseBand(k) > 0 || slices.ContainsFunc(k.Do, func(d string) bool { return slices.Contains(rep.Verdict.Do, d) })
+		acts := severityOf(k) > 0 || slices.ContainsFunc(k.Do, func(d string) bool { return slices.Contains(rep.Verdict.Do, d) })
 		if silent && acts {
-			wrong = append(wrong, fmt.Sprintf("%s of %s must be silent and is a finding (%s): %s", k.ID, k.Subject.ID, bands[caseBand(k)], k.Says))
+			wrong = append(wrong, fmt.Sprintf("%s of %s must be silent and is a finding (%s): %s", k.ID, k.Subject.ID, bands[severityOf(k)], k.Says))
 		}
 		for _, d := range k.Do {
 			for _, w := range c.Never {
@@ -219,31 +210,8 @@ func caseBySamples(c *sim.Case, whole, rep *render.Report) (wrong []string) {
 		fired := slices.ContainsFunc(rep.Checks, func(k render.Check) bool { return k.ID == id && k.Outcome == "finding" })
 		asked := slices.ContainsFunc(rep.CapturePlan, func(p render.Capture) bool { return slices.Contains(p.Answers, id) })
 		if !fired && !asked {
-			wrong = append(wrong, id+" neither fires nor is asked for: "+answerOf(rep, id))
+			wrong = append(wrong, id+" neither fires nor is asked for: "+outcomeOf(rep, id))
 		}
 	}
 	return append(wrong, caseQuiet(c, rep)...)
-}
-
-func answerOf(rep *render.Report, id string) string {
-	for i := range rep.Checks {
-		if c := &rep.Checks[i]; c.ID == id {
-			s := c.Outcome + ": " + c.Says
-			for _, m := range c.Missing {
-				s += fmt.Sprintf(" [%s: %s]", m.Fact, m.Why)
-			}
-			return s
-		}
-	}
-	return "not asked of any subject"
-}
-
-func findingsText(rep *render.Report) string {
-	s := "verdict " + rep.Verdict.Class + ": " + rep.Verdict.Sentence
-	for i := range rep.Checks {
-		if c := &rep.Checks[i]; c.Outcome == "finding" {
-			s += fmt.Sprintf("\n  %s %s %s %.3f: %s", c.ID, c.Subject.ID, bands[caseBand(c)], caseSaves(c), c.Says)
-		}
-	}
-	return s
 }

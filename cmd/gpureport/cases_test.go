@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +64,7 @@ func TestCasesAB(t *testing.T) {
 	for _, c := range sim.CasesAB() {
 		t.Run(c.No, func(t *testing.T) {
 			t.Parallel()
-			rep := reportOfCase(t, c)
+			rep := reportOf(t, c.Build())
 			wrong := misses(c, rep)
 			if f := special[c.No]; f != nil {
 				wrong = append(wrong, f(rep)...)
@@ -87,29 +85,11 @@ func TestCasesAB(t *testing.T) {
 	}
 }
 
-// reportOfCase writes a case's inputs, databases too, and analyses them.
-func reportOfCase(t *testing.T, c *sim.Case) *render.Report {
-	t.Helper()
-	dir := t.TempDir()
-	for _, f := range c.Build() {
-		if base, ok := strings.CutSuffix(f.Path, ".sql"); ok {
-			database(t, filepath.Join(dir, base+".sqlite"), string(f.Data))
-		} else if err := os.WriteFile(filepath.Join(dir, f.Path), f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rep, _ := analyzed(t, dir)
-	if rep.SumErrorNS != 0 {
-		t.Errorf("the ledgers miss their windows by %d ns", rep.SumErrorNS)
-	}
-	return rep
-}
-
 func severityOf(c *render.Check) int {
 	if c.Severity == nil {
 		return 0
 	}
-	return slices.Index([]string{"info", "low", "medium", "high", "critical"}, *c.Severity)
+	return slices.Index(bands, *c.Severity)
 }
 
 func savingOf(c *render.Check) float64 {
@@ -188,6 +168,9 @@ func outcomeOf(rep *render.Report, id string) string {
 			all = append(all, s)
 		}
 	}
+	if len(all) == 0 {
+		return "not asked of any subject"
+	}
 	return strings.Join(all, " | ")
 }
 
@@ -195,7 +178,7 @@ func listFindings(rep *render.Report) string {
 	s := "verdict " + rep.Verdict.Class + ": " + rep.Verdict.Sentence
 	for i := range rep.Checks {
 		if c := &rep.Checks[i]; c.Outcome == "finding" {
-			s += fmt.Sprintf("\n  %s %s %d %.3f: %s", c.ID, c.Subject.ID, severityOf(c), savingOf(c), c.Says)
+			s += fmt.Sprintf("\n  %s %s %s %.3f: %s", c.ID, c.Subject.ID, bands[severityOf(c)], savingOf(c), c.Says)
 		}
 	}
 	return s
@@ -220,7 +203,7 @@ func TestCasePairsAB(t *testing.T) {
 		t.Run(p.fires+" and "+p.not, func(t *testing.T) {
 			t.Parallel()
 			for _, no := range []string{p.fires, p.not} {
-				rep := reportOfCase(t, all[no])
+				rep := reportOf(t, all[no].Build())
 				fires := slices.ContainsFunc(rep.Checks, func(k render.Check) bool {
 					return k.ID == p.rule && k.Outcome == "finding" && (no == p.fires || severityOf(&k) > 0)
 				})

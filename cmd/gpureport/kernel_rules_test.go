@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -14,20 +12,7 @@ import (
 func TestKernelRuns(t *testing.T) {
 	for _, s := range sim.KernelRuns() {
 		t.Run(s.Name, func(t *testing.T) {
-			dir := t.TempDir()
-			for _, f := range s.Files() {
-				data, err := f.Pack()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(dir, f.Path), data, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			rep, _ := analyzed(t, dir)
-			if rep.SumErrorNS != 0 {
-				t.Errorf("the ledgers miss their windows by %d ns", rep.SumErrorNS)
-			}
+			rep := reportOf(t, s.Files())
 			fired := map[string]bool{}
 			for _, c := range rep.Checks {
 				if !slices.Contains(s.Fire, c.ID) && !slices.Contains(s.Silent, c.ID) {
