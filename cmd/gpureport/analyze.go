@@ -523,8 +523,10 @@ func nothingRead(base *timeline.Timeline) string {
 			if s.Head != "" {
 				fmt.Fprintf(&b, "; it begins: %s", s.Head)
 			}
-		case s.Note == "": // why is among the problems
-			continue
+		case s.Note == "" && slices.ContainsFunc(base.Problems, func(p timeline.Problem) bool { return p.Severity == timeline.Error && p.Path == s.Path }):
+			continue // why is among the problems
+		case s.Note == "":
+			fmt.Fprintf(&b, "%s: %s: no rows in it", s.Path, s.Format)
 		default:
 			fmt.Fprintf(&b, "%s: %s: %s", s.Path, s.Format, s.Note)
 		}

@@ -74,6 +74,7 @@ var formatOf = map[string]string{
 // holdNothing are files of formats that are read that hold no row: only a heading, a refusal, or rows whose heading was lost.
 var holdNothing = map[string]bool{
 	"dcgm/dcgmi_dmon_no_header_annotated.txt":               true,
+	"query-apps/linux-rtx-2080-super__595.71.05__idle.csv":  true,
 	"topo/windows-rtx-2080-super__591.86__capabilities.txt": true,
 }
 

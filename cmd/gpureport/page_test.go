@@ -32,6 +32,7 @@ var pages = []struct {
 	{"late-rank", []bool{false, true}, []bool{false, true}, []string{"timeline", "steps"}},
 	{"samples-only", []bool{false}, []bool{true}, []string{"hero", "timeline", "lane"}},
 	{"thermal-throttle", []bool{true}, []bool{false}, []string{"timeline", "steps", "lane"}},
+	{"two-zones", []bool{false}, []bool{true}, []string{"timeline", "steps", "lane"}}, // everything was recorded: nothing is missing
 	{"checkpoint", []bool{false}, nil, []string{"timeline", "steps"}},
 	{"healthy-ddp", []bool{false}, nil, []string{"timeline", "steps"}},
 	{"hostile", []bool{false}, []bool{true}, []string{"timeline", "steps"}},

@@ -441,7 +441,7 @@ func (d *drawer) timeLine(b render.TimeLine) *chartView {
 		b.EndS = b.StartS + 1
 	}
 	from := b.StartS
-	w := &wireTimeline{Option: option(b.EndS-from, true, "frame", "lanes", "rows", "front"), Start: round(from), End: round(b.EndS), Missing: b.Missing,
+	w := &wireTimeline{Option: option(b.EndS-from, true, "frame", "lanes", "rows", "front"), Start: round(from), End: round(b.EndS), Missing: append([]string{}, b.Missing...),
 		Events: marks(b.Events, from), Dips: dipMarks(b.Dips, from), NoTrace: b.NoTrace, Rows: []wireRow{}, Lanes: []wireLane{},
 		Slow: stretch(b.SlowestStep, from), Median: stretch(b.MedianStep, from)}
 	for _, l := range b.Lanes {
