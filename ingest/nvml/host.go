@@ -312,6 +312,9 @@ func (r *reader) describeProc(at int64, c *procRec) {
 	if c.PPID.ok {
 		r.number(p.track, timeline.AttrProcParent, float64(c.PPID.v), unit.Count, t)
 	}
+	if born, ok := r.since(c.Start); ok {
+		r.number(p.track, timeline.AttrProcStart, float64(c.Start.v)/r.hz, unit.Second, born)
+	}
 	r.text(p.track, timeline.AttrProcCPUs, string(c.CPUs), t)
 	r.text(p.track, timeline.AttrProcNodes, string(c.Mems), t)
 	if c.Cmd.v {
@@ -329,6 +332,19 @@ func (r *reader) describeProc(at int64, c *procRec) {
 			}
 		}
 	}
+}
+
+// since gives the instant, on the session's clock, of a number of ticks since boot; false where the session does not know when it booted.
+func (r *reader) since(ticks num) (timeline.Time, bool) {
+	if len(r.sessions) == 0 || !ticks.ok || ticks.v < 0 || float64(ticks.v)/r.hz > 1e9 {
+		return 0, false
+	}
+	s := &r.sessions[len(r.sessions)-1]
+	if s.booted == 0 {
+		return 0, false
+	}
+	at := s.base + s.booted + int64(float64(ticks.v)/r.hz*1e9)
+	return timeline.Time(at), at != 0
 }
 
 func (r *reader) processes(at int64, c *prRec) {

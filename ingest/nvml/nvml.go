@@ -41,7 +41,8 @@
 //	hl     L  freq [min,max,mean] kHz; numa [[node,total,free] B]; link {name: [up, Mb/s]}
 //	cgroup    id, v (1, 2), path, quota [us,period us], set: a control group, when first met; 0 is the recorder's own and the command's
 //	cg     W  id; quota; thr [periods, throttled periods, us]; use_us; mem [B, limit]; oom
-//	proc      pid, ppid, comm, start, cpus, mems, cg, gpu [indices], cmd: a process, when first met or changed
+//	proc      pid, ppid, comm, start (ticks since boot), cpus, mems, cg, gpu [indices], cmd: a process, when first met or changed; looked for
+//	          with L, and with W for 10 s after one of them was gone: a loader that makes its workers anew is seen within a second
 //	pr     W  p [[pid, utime, stime ticks, rss B, read B, written B, threads, major faults, ran ns, waited for a CPU ns, switches asked for,
 //	          not asked for, ticks waiting for a disk]]; run, wait and switches are the main thread's
 //	ib     W  dev, port, x {port_xmit_data, port_rcv_data B, port_xmit_wait ticks}; L: errors in x, rate, st, ph, layer

@@ -373,3 +373,27 @@ func FuzzRead(f *testing.F) {
 		_, _, _ = readText(t, text)
 	})
 }
+
+// A process says when it began: of two with one pid, and of those that the recorder met later, too.
+func TestWhenProcessesBegan(t *testing.T) {
+	tl, _, err := readText(t, []byte(hdr+
+		`{"k":"proc","t":1000000000,"pid":70,"ppid":1,"comm":"python","start":8640000,"cmd":true}
+{"k":"proc","t":9000000000,"pid":71,"ppid":70,"comm":"pt_data_worker","start":8640750}
+{"k":"proc","t":19000000000,"pid":71,"ppid":70,"comm":"pt_data_worker","start":8641800}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range tl.Attrs {
+		if a.Name == timeline.AttrProcStart {
+			tr := tl.Tracks[a.Track]
+			got = append(got, fmt.Sprintf("%d %s track %d: %.2f s, %d ms", tr.Thread, tr.Name, a.Track, a.Value, (a.At-t0)/1e6))
+		}
+	}
+	// The host booted a day before the recording.
+	want := []string{"70 python track 1: 86400.00 s, 0 ms", "71 pt_data_worker track 2: 86407.50 s, 7500 ms", "71 pt_data_worker track 2: 86418.00 s, 18000 ms"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

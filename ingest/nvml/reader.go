@@ -31,6 +31,8 @@ type session struct {
 	base int64  // its start, Unix ns; what its stamps were moved by on the way in
 	clk  []clk
 
+	booted int64 // when the host did, on the session's clock; 0 unknown
+
 	watched bool          // Xids of every GPU would have been told
 	to      timeline.Time // its last record, not moved yet
 	last    uint32        // and the row of that
@@ -296,6 +298,7 @@ func (r *reader) clk(at int64, c *clkRec) {
 	s.clk = append(s.clk, clk{c.T.v, c.Unix.v - c.T.v, max(c.Unc.v, 0)})
 	if c.Boot.ok && c.Boot.v > 0 && c.Boot.v <= c.Unix.v {
 		r.boot = append(r.boot, c.Unix.v-c.Boot.v)
+		s.booted = c.T.v - c.Boot.v
 	}
 }
 

@@ -17,12 +17,19 @@ type processes struct {
 	known   map[int]string // what was last said of a process
 	blkio   bool           // delays of disks are counted by this kernel
 	cut     bool           // there were more than maxProcs
+	ended   int64          // when one of them was last found gone; 0 never
 }
 
 func (p *processes) init(h *host) {
 	p.gpus, p.known = map[int][]int{}, map[int]string{}
 	p.blkio = h.number(h.proc, "sys/kernel/task_delayacct") == 1
 }
+
+// stir is how long after the end of a process others may take its place, as a loader's workers do at an epoch's edge.
+const stir = 10e9
+
+// due tells whether the children may have changed since they were last looked for.
+func (p *processes) due(t int64) bool { return p.ended > 0 && t-p.ended < stir }
 
 // find walks all processes for the children of those that count.
 func (p *processes) find(h *host) {
@@ -151,6 +158,10 @@ func (p *processes) sample(h *host, l *lines, t int64) {
 	for _, pid := range p.list {
 		f, _, ok := h.procStat(pid)
 		if !ok {
+			if p.known[pid] != "" {
+				p.ended = t
+				delete(p.known, pid)
+			}
 			continue // it has ended
 		}
 		row := [13]int64{int64(pid), f[statUtime], f[statStime], none, none, none, f[statThreads], f[statMajflt], none, none, none, none, none}

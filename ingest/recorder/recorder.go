@@ -476,7 +476,7 @@ func (s *session) tick(due int64, last bool, cmd *command, why string) error {
 	}
 	s.host.sample(l, s.now(), wide)
 	if wide {
-		if slow || t < 5e9 {
+		if slow || t < 5e9 || s.host.procs.due(t) {
 			s.host.procs.find(s.host)
 			s.host.procs.describe(s.host, l, s.now())
 			s.host.groups.describe(s.host, l, s.now(), s.o.Redact)

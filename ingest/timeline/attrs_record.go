@@ -10,6 +10,7 @@ const (
 	AttrOwnLate       = "recorder_late_count"
 
 	AttrProcParent  = "parent_count"     // pid of the parent
+	AttrProcStart   = "proc_start_s"     // since the host's boot; At is when
 	AttrProcCommand = "recorded_command" // flag: it is the command that was recorded
 	AttrProcCPUs    = "proc_cpus"        // CPUs that the process may use, "0-15"
 	AttrProcNodes   = "proc_nodes"       // NUMA nodes it may take memory from
