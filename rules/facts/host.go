@@ -409,14 +409,15 @@ func (p *Pass) workersOf(sub int, quota, cpus float64, known bool) {
 }
 
 var (
-	gpuIORho   = &Decl{ID: "gpu.iowait_rho_frac", Doc: "Rank correlation of the host's iowait with this GPU's idleness (1 - utilisation), at the lag of at most five samples where it is strongest.", Unit: unit.Frac, Per: GPU, Min: -1, Max: 1, Capture: "C6"}
+	gpuIORho   = &Decl{ID: "gpu.iowait_rho_frac", Doc: "Rank correlation of the host's iowait with this GPU's idleness (1 - utilisation), at the lag of at most five samples where it is strongest; readings that differ by less than a tenth of what the curve spans count as equal.", Unit: unit.Frac, Per: GPU, Min: -1, Max: 1, Capture: "C6"}
 	gpuIOLag   = &Decl{ID: "gpu.iowait_lead_s", Doc: "How long iowait goes before the GPU's idleness at the strongest correlation; negative: it follows.", Unit: unit.Second, Per: GPU, Min: -1e6, Max: 1e6, Capture: "C6"}
 	gpuIONoise = &Decl{ID: "gpu.iowait_noise_frac", Doc: "Correlation that two unrelated curves of this length and smoothness can reach: 3 / square root of the effective number of samples.", Unit: unit.Frac, Per: GPU, Max: 10, Capture: "C6"}
 	gpuSignals = &Decl{ID: "gpu.cosignals", Doc: "Curves that move with the GPU's idleness beyond chance, strongest first: correlation and lead of each.", Unit: unit.Text, Per: GPU, Capture: "C6"}
 )
 
 // CoSignals asks which other curves move with the GPU's dips: iowait, CPU use, disks, PCIe receive, power. Spearman's rank correlation on
-// the utilisation's own stamps at lags of -5 to 5 samples; the effective number of samples is cut by both curves' autocorrelation.
+// the utilisation's own stamps at lags of -5 to 5 samples, where what a curve wobbles by counts as equal, or the wobble of the sound readings
+// would hide the dips; the effective number of samples is cut by both curves' autocorrelation.
 // Correlation is no cause: a curve that follows the dips is their effect.
 var CoSignals = &Deriver{Name: "co-signals", Gives: []*Decl{gpuIORho, gpuIOLag, gpuIONoise, gpuSignals}, Run: func(p *Pass) {
 	p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) { p.coSignals(sub, c) })
@@ -521,12 +522,18 @@ func (p *Pass) correlate(util, other *timeline.Series) (best correlation, why st
 	if step <= 0 {
 		return best, tooFew(len(util.At))
 	}
+	idle := make([]float64, len(util.Value))
+	for i, v := range util.Value {
+		idle[i] = 1 - v
+	}
+	idle = coarse(idle)
+	curve := coarse(other.Value)
 	got := false
 	for lag := -maxLag; lag <= maxLag; lag++ { // lag > 0: the other curve lag samples earlier
 		var x, y []float64
 		for i := range util.At {
 			if j := i - lag; j >= 0 && j < len(pair) && pair[j] >= 0 {
-				x, y = append(x, 1-util.Value[i]), append(y, other.Value[pair[j]])
+				x, y = append(x, idle[i]), append(y, curve[pair[j]])
 			}
 		}
 		if len(x) < minSamples {
@@ -563,6 +570,19 @@ func spearman(x, y []float64) (rho float64, ok bool) {
 		return 0, false
 	}
 	return max(-1, min(1, sab/math.Sqrt(saa*sbb))), true
+}
+
+// coarse rounds to tenths of the span from the 5th to the 95th percentile; a curve without such a span stays as it is.
+func coarse(x []float64) []float64 {
+	low, high := quantile(x, 0.05), quantile(x, 0.95)
+	if high <= low {
+		return x
+	}
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = math.Round((v - low) / (high - low) * 10)
+	}
+	return out
 }
 
 // ranks gives each value its place; equal ones share the mean of theirs.

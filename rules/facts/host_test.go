@@ -149,6 +149,37 @@ func TestCoSignals(t *testing.T) {
 	g.text("gpu0", gpuSignals, "iowait rises 2 s before the dips (correlation 1.00)")
 }
 
+// What a curve wobbles by while nothing happens must not hide the dips that it shares with another one.
+func TestCoSignalsBesideWobble(t *testing.T) {
+	const n, period = 240, 25
+	var util, io, wobble, other []float64
+	for i := range n {
+		u, w := 0.97+0.02*noise(i), 0.005+0.005*noise(i+5000)
+		if i%period >= 12 && i%period < 17 {
+			u = 0.12 + 0.08*noise(i)
+		}
+		if i%period >= 10 && i%period < 15 {
+			w = 0.28 + 0.06*noise(i+5000)
+		}
+		util, io, wobble, other = append(util, u), append(io, w), append(wobble, 0.97+0.02*noise(i+9000)), append(other, 0.005+0.005*noise(i+7000))
+	}
+	b := newBench()
+	b.series(b.device(0, a100, ""), timeline.SMBusy, 1, util...)
+	b.whole(timeline.CPUIOWait, io...)
+	g := b.derive(t)
+	if v := g.value("gpu0", gpuIORho); v.Num < 0.9 {
+		t.Errorf("dips two samples behind iowait: correlation %.2f", v.Num)
+	}
+	g.num("gpu0", gpuIOLag, 2)
+	b = newBench()
+	b.series(b.device(0, a100, ""), timeline.SMBusy, 1, wobble...)
+	b.whole(timeline.CPUIOWait, other...)
+	g = b.derive(t)
+	if v, noise := g.value("gpu0", gpuIORho), g.value("gpu0", gpuIONoise); math.Abs(v.Num) > 0.25 || math.Abs(v.Num) > noise.Num+0.1 {
+		t.Errorf("two wobbles: correlation %.2f, by chance %.2f", v.Num, noise.Num)
+	}
+}
+
 func TestSpearman(t *testing.T) {
 	for _, c := range []struct {
 		x, y []float64
