@@ -18,6 +18,7 @@ type KernelInfo struct {
 	Primitive  string // of a communication kernel; unknown where the name does not say
 	Layout     bool   // only changes the order of a tensor
 	Tiled      bool   // a product whose blocks are tiles of equal work
+	Fusable    bool   // of a kind that a compiler makes one kernel of, if several follow each other
 }
 
 // maxName bounds what of a name is searched; demangled names reach kilobytes, hostile ones more.
@@ -40,8 +41,9 @@ func (t *Tables) Kernel(name string) KernelInfo {
 		}
 	}
 	k := KernelInfo{Class: ClassOther}
+	does := t.whose.Replace(low)
 	for i := range t.classes {
-		if t.classes[i].match(low) {
+		if t.classes[i].match(does) {
 			k.Class = t.classes[i].class
 			break
 		}
@@ -49,6 +51,7 @@ func (t *Tables) Kernel(name string) KernelInfo {
 	k.DType = t.dtype(low)
 	k.Layout = k.Class == ClassCopyCast && containsAny(low, t.layout)
 	k.Tiled = (k.Class == ClassMatmul || k.Class == ClassConv) && !containsAny(low, t.waveFree)
+	k.Fusable = fusable(k.Class) && !containsAny(low, t.notFused)
 	switch k.Class {
 	case ClassMatmul, ClassConv, ClassAttention:
 		switch {

@@ -24,9 +24,11 @@ type Tables struct {
 	inOpt      [nClasses]bool
 	tcYes      []string
 	tcNo       []string
-	layout     []string   // kernels that only change the order of a tensor
-	waveFree   []string   // products without a last wave
-	modelPhase [][]string // words of ranges that name what one of several models does
+	layout     []string          // kernels that only change the order of a tensor
+	waveFree   []string          // products without a last wave
+	whose      *strings.Replacer // takes words out of a kernel's name that do not say what it does
+	notFused   []string          // kernels that no compiler makes one of with their neighbours
+	modelPhase [][]string        // words of ranges that name what one of several models does
 	dtypes     []dtypeRule
 	comm       []commRule
 	prims      []primRule
@@ -574,6 +576,8 @@ func (l *loader) kernels(t *Tables) {
 		} `yaml:"tensor_core"`
 		Layout   []string      `yaml:"layout"`
 		WaveFree []string      `yaml:"wave_free"`
+		Whose    []string      `yaml:"whose"`
+		NotFused []string      `yaml:"not_fused"`
 		DTypes   []at[rawRule] `yaml:"dtypes"`
 	}
 	l.read(file, &raw)
@@ -592,7 +596,12 @@ func (l *loader) kernels(t *Tables) {
 		}
 		t.inOpt[c] = true
 	}
-	t.layout, t.waveFree = lower(raw.Layout), lower(raw.WaveFree)
+	t.layout, t.waveFree, t.notFused = lower(raw.Layout), lower(raw.WaveFree), lower(raw.NotFused)
+	var out []string
+	for _, w := range lower(raw.Whose) {
+		out = append(out, w, "")
+	}
+	t.whose = strings.NewReplacer(out...)
 	t.tcYes, t.tcNo = lower(raw.TC.Yes), lower(raw.TC.No)
 	for _, r := range raw.DTypes {
 		if r.V.DType == "" {

@@ -361,18 +361,19 @@ func (r *reducer) sequences(ops []*devOp, w *timeline.WorkTable) {
 		count, dur int64
 	}
 	sp := &r.tl.Spans
+	fuses := func(op *devOp) bool { return fusable(op.class) && r.n.kernelOf(sp.Name[op.span]).Fusable }
 	by := map[string]*seq{}
 	var order []*seq
 	var key []byte
 	for i := 0; i < len(ops); {
-		if !fusable(ops[i].class) {
+		if !fuses(ops[i]) {
 			i++
 			continue
 		}
 		j := i
 		key = key[:0]
 		var dur int64
-		for j < len(ops) && j-i < longestSeq && fusable(ops[j].class) {
+		for j < len(ops) && j-i < longestSeq && fuses(ops[j]) {
 			key = strconv.AppendUint(append(key, ' '), uint64(sp.Name[ops[j].span]), 36)
 			dur += int64(sp.End[ops[j].span] - sp.Start[ops[j].span])
 			j++
