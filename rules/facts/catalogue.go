@@ -46,6 +46,7 @@ var Catalogue = []*Deriver{
 	Copies,
 	// Stage kernel.
 	KernelMix,
+	TensorSaving,
 	KernelWork,
 	MFU,
 	Counters,
