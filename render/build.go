@@ -701,20 +701,19 @@ func z[T any](s *[]T) {
 
 func (b *builder) tables() {
 	in := b.in.In
-	for i := range in.Job.GPUs {
-		for _, k := range facts.KernelTable(in, i, maxKernels) {
-			row := Kernel{GPU: k.GPU, Name: clean(k.Name), Class: k.Class, Count: k.Count, DurNS: k.Dur, Op: strOrNil(k.Op)}
-			row.Rank = intOrNil(k.Rank)
-			if k.Median > 0 {
-				m := k.Median
-				row.MedianNS = &m
-			}
-			if k.TensorCore != 0 {
-				t := k.TensorCore > 0
-				row.Tensor = &t
-			}
-			b.r.Kernels = append(b.r.Kernels, row)
+	for _, k := range facts.KernelTable(in, maxKernels) {
+		row := Kernel{GPU: k.GPU, Name: clean(k.Name), Class: k.Class, Count: k.Count, DurNS: k.Dur, Op: strOrNil(k.Op), Type: strOrNil(k.WorkType), ShapedNS: k.Shaped,
+			FlopRate: someRate(k.FlopRate), ByteRate: someRate(k.ByteRate), OfPeak: someRate(k.OfPeak), OfMemory: someRate(k.OfBW), shapes: k.Shapes}
+		row.Rank = intOrNil(k.Rank)
+		if k.Median > 0 {
+			m := k.Median
+			row.MedianNS = &m
 		}
+		if k.TensorCore != 0 {
+			t := k.TensorCore > 0
+			row.Tensor = &t
+		}
+		b.r.Kernels = append(b.r.Kernels, row)
 	}
 	for _, c := range facts.CollectiveTable(in) {
 		row := Collective{Rank: intOrNil(c.Rank), Group: c.Group, Primitive: c.Primitive, Count: c.Count, DurNS: c.Dur, ExposedNS: c.Exposed, Split: c.Split.String()}

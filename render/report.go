@@ -241,6 +241,15 @@ type Kernel struct {
 	MedianNS *int64  `json:"median_ns"`
 	Tensor   *bool   `json:"tensor_core"`
 	Op       *string `json:"op"`
+
+	// What it did by the recorded shapes of the operators that launched it; null where they do not tell.
+	ShapedNS int64    `json:"shaped_ns"` // of dur_ns: whose work is known
+	Type     *string  `json:"type"`
+	FlopRate *float64 `json:"flop_per_s"`
+	ByteRate *float64 `json:"bytes_per_s"`       // inputs and output once
+	OfPeak   *float64 `json:"of_peak_frac"`      // of the part's peak for the type, at the clock it ran
+	OfMemory *float64 `json:"of_bandwidth_frac"` // of the part's memory bandwidth
+	shapes   bool     // were recorded at all
 }
 
 // Collective is a group of equal collectives of one rank.

@@ -18,6 +18,7 @@ func kernelsSection(r *Report) (Section, bool) {
 		count, dur      int64
 		median          int64
 		tensor          *bool
+		work            kernelRoof
 	}
 	by := map[string]*agg{}
 	var order []*agg
@@ -37,6 +38,7 @@ func kernelsSection(r *Report) (Section, bool) {
 			by[key] = a
 			order = append(order, a)
 		}
+		a.work.add(k)
 		a.count += k.Count
 		a.dur += k.DurNS
 		busy += k.DurNS
@@ -65,7 +67,7 @@ func kernelsSection(r *Report) (Section, bool) {
 		unit, unitNS = "µs", 1e3
 	}
 	t := Table{ID: "kernel-table", Columns: []Column{{Title: "Kernel", Wide: true}, {Title: "Class", More: true}, {Title: "Calls " + per, Num: true, More: true}, {Title: "Median, µs", Num: true, More: true},
-		{Title: unit + " " + per, Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Share of kernel time", Num: true}, {Title: "Tensor cores", More: true}, {Title: "Launched by", More: true}}}
+		{Title: unit + " " + per, Num: true}, {Title: "", Bar: true, Wide: true, More: true}, {Title: "Share of kernel time", Num: true}, {Title: "Against the part"}, {Title: "Tensor cores", More: true}, {Title: "Launched by", More: true}}}
 	step := pow10for(most / den / unitNS)
 	var restDur, restCount int64
 	restN := 0
@@ -93,11 +95,11 @@ func kernelsSection(r *Report) (Section, bool) {
 			op = Cell{Text: Middle(a.op, 40), Title: a.op, Weak: true}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: KernelName(a.name), Title: clean(a.name)}, {Text: a.class, Weak: true}, {Text: calls(a.count, den)}, med,
-			{Text: aligned(float64(a.dur)/den/unitNS, step)}, {Bar: float64(a.dur) / most, BarOwner: owner}, {Text: Pct1(float64(a.dur) / float64(max(busy, 1)))}, tc, op}})
+			{Text: aligned(float64(a.dur)/den/unitNS, step)}, {Bar: float64(a.dur) / most, BarOwner: owner}, {Text: Pct1(float64(a.dur) / float64(max(busy, 1)))}, a.work.cell(a.class, a.dur), tc, op}})
 	}
 	if restDur > 0 {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: "The rest", Weak: true, Title: fmt.Sprintf("%d more rows; the workbook has them", restN)}, {}, {Text: calls(restCount, den), Weak: true}, {},
-			{Text: aligned(float64(restDur)/den/unitNS, step), Weak: true}, {Bar: min(1, float64(restDur)/most)}, {Text: Pct1(float64(restDur) / float64(max(busy, 1))), Weak: true}, {}, {}}})
+			{Text: aligned(float64(restDur)/den/unitNS, step), Weak: true}, {Bar: min(1, float64(restDur)/most)}, {Text: Pct1(float64(restDur) / float64(max(busy, 1))), Weak: true}, {}, {}, {}}})
 	}
 	lead := fmt.Sprintf("What %s of kernel time %s consisted of", Dur(float64(busy)/den, 3), per)
 	if gpus > 1 {

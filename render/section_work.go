@@ -85,3 +85,83 @@ func workLead(r *Report) string {
 	}
 	return " " + strings.Join(out, " ")
 }
+
+// kernelRoof is what a kernel did of what the part can do, over the GPUs that ran it.
+type kernelRoof struct {
+	shaped, peaked, moved     int64 // ns
+	flop, bytes, peak, memory float64
+	shapes                    bool
+	kind                      string
+}
+
+func (w *kernelRoof) add(k *Kernel) {
+	w.shapes = w.shapes || k.shapes
+	w.shaped += k.ShapedNS
+	ns := float64(k.ShapedNS)
+	if k.FlopRate != nil {
+		w.flop += *k.FlopRate * ns
+	}
+	if k.ByteRate != nil {
+		w.bytes += *k.ByteRate * ns
+	}
+	if k.OfPeak != nil {
+		w.peak, w.peaked = w.peak+*k.OfPeak*ns, w.peaked+k.ShapedNS
+	}
+	if k.OfMemory != nil {
+		w.memory, w.moved = w.memory+*k.OfMemory*ns, w.moved+k.ShapedNS
+	}
+	if k.Type != nil {
+		w.kind = *k.Type
+	}
+}
+
+// cell says how near the kernel is to what bounds it, arithmetic or memory, whichever it is nearer to; dur is all its time.
+func (w *kernelRoof) cell(class string, dur int64) Cell {
+	switch {
+	case class == "comm" || class == "memset":
+		return Cell{Text: "–", Weak: true, Title: "it does no work of the model"}
+	case !w.shapes:
+		return Cell{Text: "unknown", Dashed: true, Title: "the shapes of its inputs were not recorded"}
+	case 2*w.shaped < dur:
+		return Cell{Text: "no\u00a0model", Weak: true, Title: "the recorded shapes do not say what it did"}
+	}
+	rate, moved := w.flop/float64(w.shaped), w.bytes/float64(w.shaped)
+	peak, memory := 0.0, 0.0
+	if w.peaked > 0 {
+		peak = w.peak / float64(w.peaked)
+	}
+	if w.moved > 0 {
+		memory = w.memory / float64(w.moved)
+	}
+	title := digits(moved/1e9, 3, "\u202f") + "\u00a0GB/s of memory, inputs and output once"
+	if rate > 0 {
+		title = strings.TrimSpace(digits(rate/1e12, 3, "\u202f")+"\u00a0TFLOP/s "+w.kind) + "; " + title
+	}
+	switch {
+	case peak == 0 && memory == 0 && rate > 0:
+		return Cell{Text: digits(rate/1e12, 3, "\u202f") + "\u00a0TFLOP/s", Title: title + "; the part’s peak is not known"}
+	case peak == 0 && memory == 0:
+		return Cell{Text: digits(moved/1e9, 3, "\u202f") + "\u00a0GB/s", Title: title + "; the part’s bandwidth is not known"}
+	case peak >= memory:
+		return Cell{Text: Pct1(peak) + "\u00a0of\u00a0peak", Title: title}
+	case memory > fromCache:
+		return Cell{Text: "from\u00a0cache", Weak: true, Title: title + ", more than memory gives"}
+	default:
+		return Cell{Text: digits(moved/1e12, 2, "\u202f") + "\u00a0of\u00a0" + digits(moved/memory/1e12, 3, "\u202f") + "\u00a0TB/s", Title: title}
+	}
+}
+
+// AgainstPart says in words how near a kernel is to what bounds it on its GPU, or why that is not known.
+func AgainstPart(k *Kernel) string {
+	var w kernelRoof
+	w.add(k)
+	c := w.cell(k.Class, k.DurNS)
+	text := strings.NewReplacer("\u00a0", " ", "\u202f", "").Replace(c.Text)
+	if c.Dashed || c.Weak {
+		text += ": " + c.Title
+	}
+	return text
+}
+
+// fromCache is the share of memory's bandwidth above which a kernel found its inputs in the cache.
+const fromCache = 1.02

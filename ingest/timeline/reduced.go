@@ -170,6 +170,11 @@ type KernelRow struct {
 	Short      int64  // launches under 10 us
 	ShortDur   int64
 	Rows       []uint32 // first few
+
+	// What its launches did whose operator tells it by recorded shapes, an operator's work shared out by time among its kernels.
+	Shaped      int64   // ns of those launches
+	FLOP, Bytes float64 // of them; bytes: inputs and output once
+	WorkType    string  // of most of that time, by the operator's inputs; "" unknown
 }
 
 // CopyRow is all copies of one direction and memory kind inside the window.
@@ -244,6 +249,10 @@ type RankTables struct {
 	// Tokens of padded batches that attention was given without the padding: what it was given, and with it; both 0: not seen.
 	TokensReal, TokensPadded int64
 	PaddingRows              []uint32
+
+	Tokenize     Held // turning text into tokens
+	Collect      Held // collecting garbage, as Python frames and ranges show it
+	WorkerStarts Held // starting processes inside the loader
 }
 
 // CallRow is one host name's total.
@@ -276,6 +285,18 @@ type MatmulRow struct {
 	Count          int64
 	Dur            int64 // ns on the device
 	Row            uint32
+}
+
+// FLOP is what one product takes: a multiplication and an addition for each element of each sum.
+func (m *MatmulRow) FLOP() float64 {
+	return 2 * float64(m.M) * float64(m.N) * float64(m.K) * float64(max(1, m.Batch))
+}
+
+// Bytes is what one product must read and write at least: both inputs and the output once. 0: the size of its elements is not known.
+func (m *MatmulRow) Bytes() float64 {
+	size := map[string]float64{"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}[m.DType]
+	a, b, c := float64(m.M), float64(m.N), float64(m.K)
+	return size * float64(max(1, m.Batch)) * (a*c + c*b + a*b)
 }
 
 // Collective is one communication kernel of one rank. After the meeting of all ranks its exposed time is divided.

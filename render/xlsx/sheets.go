@@ -190,10 +190,12 @@ func ptr[T any](v T) *T { return &v }
 
 func kernels(r *render.Report) *sheet {
 	s := &sheet{name: "Kernels", table: "Kernels", none: "no kernel was recorded", frozen: 2, columns: []column{{title: "GPU"}, {title: "Kernel or copy"}, {title: "Full name", width: 36}, {title: "Kind"}, {title: "Rank", kind: count}, {title: "Class"}, {title: "Calls", kind: count},
-		{title: "Total (ms)", kind: ms, bar: true}, {title: "Median (µs)", kind: ms}, {title: "Tensor cores"}, {title: "Launched by", width: 30}, {title: "Size (bytes)", kind: count}, {title: "Exposed (ms)", kind: ms}, {title: "Speed of copies of at least 1 MiB (bytes/s)", kind: count, width: 18}}}
+		{title: "Total (ms)", kind: ms, bar: true}, {title: "Median (µs)", kind: ms}, {title: "Tensor cores"}, {title: "Launched by", width: 30}, {title: "Size (bytes)", kind: count}, {title: "Exposed (ms)", kind: ms}, {title: "Speed of copies of at least 1 MiB (bytes/s)", kind: count, width: 18},
+		{title: "Of known shapes (ms)", kind: ms}, {title: "Type"}, {title: "Arithmetic (FLOP/s)", kind: count, width: 16}, {title: "Of the part's peak", kind: share}, {title: "Memory (bytes/s)", kind: count, width: 16}, {title: "Of the part's bandwidth", kind: share}, {title: "Against the part", width: 18}}}
 	for i := range r.Kernels {
 		k := &r.Kernels[i]
-		row := []any{k.GPU, render.Middle(render.KernelName(k.Name), 48), k.Name, "kernel", intOr(k.Rank), k.Class, k.Count, nsToMS(k.DurNS), nil, nil, strOr(k.Op), nil, nil, nil}
+		row := []any{k.GPU, render.Middle(render.KernelName(k.Name), 48), k.Name, "kernel", intOr(k.Rank), k.Class, k.Count, nsToMS(k.DurNS), nil, nil, strOr(k.Op), nil, nil, nil,
+			nsToMS(k.ShapedNS), strOr(k.Type), floatOr(k.FlopRate), floatOr(k.OfPeak), floatOr(k.ByteRate), floatOr(k.OfMemory), render.AgainstPart(k)}
 		if k.MedianNS != nil {
 			row[8] = float64(*k.MedianNS) / 1e3
 		}
@@ -209,7 +211,7 @@ func kernels(r *render.Report) *sheet {
 	}
 	for i := range r.Copies {
 		c := &r.Copies[i]
-		s.rows = append(s.rows, []any{c.GPU, "copy " + c.Kind + ", " + c.Memory, nil, "copy", intOr(c.Rank), c.Kind, c.Count, nsToMS(c.DurNS), nil, nil, nil, c.Bytes, nsToMS(c.ExposedNS), floatOr(c.BW)})
+		s.rows = append(s.rows, []any{c.GPU, "copy " + c.Kind + ", " + c.Memory, nil, "copy", intOr(c.Rank), c.Kind, c.Count, nsToMS(c.DurNS), nil, nil, nil, c.Bytes, nsToMS(c.ExposedNS), floatOr(c.BW), nil, nil, nil, nil, nil, nil, nil})
 	}
 	s.chart = func(f *excelize.File, s *sheet) error {
 		n := 0

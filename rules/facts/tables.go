@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"gpureport/ingest/timeline"
+	"gpureport/rules/ledger"
 )
 
 // KernelsKept is how many kernels of a GPU its table names; the rest is one row that closes the sum.
@@ -26,17 +27,57 @@ type KernelLine struct {
 	Dur        int64 // ns, sum of durations
 	Median     int64 // ns; 0 for the closing row
 	TensorCore int8  // 1 yes, 0 cannot be told, -1 no
+
+	// By the recorded shapes of the operators that launched it; 0 unknown.
+	Shaped         int64   // ns, of Dur: whose work is known
+	FlopRate       float64 // FLOP/s over Shaped
+	ByteRate       float64 // bytes/s over Shaped: inputs and output once
+	OfPeak         float64 // FlopRate out of the part's peak for the type, at the clock it ran
+	OfBW, PartRate float64 // ByteRate out of the part's memory bandwidth, and that, bytes/s
+	WorkType       string  // whose peak it is
+	Shapes         bool    // shapes were recorded at all
 }
 
-// KernelTable gives the longest kernels of GPU i of the job, longest first, then by name and class; at most keep of them and, if there
-// are more, one row Others. The rows' counts and durations sum to those of all kernels of the GPU's window.
-func KernelTable(in *Input, i, keep int) []KernelLine {
-	ref := in.Job.GPUs[i]
-	r := in.Job.Ranks[ref.Rank]
-	rows := slices.Clone(r.GPUs[ref.GPU].Kernels)
+// KernelTable gives the longest kernels of each GPU of the job in its order, longest first, then by name and class; at most keep a GPU and,
+// if there are more, one row Others. The rows' counts and durations sum to those of all kernels of the GPU's window.
+func KernelTable(in *Input, keep int) []KernelLine {
+	var out []KernelLine
+	pass, cards := &Pass{Input: in}, tracedCards(in)
+	for i := range in.Job.GPUs {
+		out = append(out, pass.kernelLines(i, keep, cards)...)
+	}
+	return out
+}
+
+// tracedCards are the cards that traces tell of, by their ledger.
+func tracedCards(in *Input) map[*timeline.GPULedger]*Card {
+	out, all := map[*timeline.GPULedger]*Card{}, Cards(in)
+	for i := range all {
+		if g := all[i].Trace; g >= 0 {
+			ref := in.Job.GPUs[g]
+			out[&in.Job.Ranks[ref.Rank].GPUs[ref.GPU]] = &all[i]
+		}
+	}
+	return out
+}
+
+func (p *Pass) kernelLines(i, keep int, cards map[*timeline.GPULedger]*Card) []KernelLine {
+	ref := p.Job.GPUs[i]
+	r := p.Job.Ranks[ref.Rank]
+	g := &r.GPUs[ref.GPU]
+	rows := slices.Clone(g.Kernels)
 	slices.SortStableFunc(rows, func(a, b timeline.KernelRow) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Class, b.Class))
 	})
+	var m ledger.GPUMatch
+	known, clock := false, 1.0
+	if c := cards[g]; c != nil {
+		var why string
+		if m, why = p.part(c, g); why == "" {
+			known = true
+			clock, _ = p.clockRatio(c, m.GPU)
+		}
+	}
 	var out []KernelLine
 	rest := KernelLine{GPU: ref.ID, Rank: r.Process.Rank, Name: Others}
 	for n, k := range rows {
@@ -46,7 +87,28 @@ func KernelTable(in *Input, i, keep int) []KernelLine {
 			continue
 		}
 		out = append(out, KernelLine{GPU: ref.ID, Rank: r.Process.Rank, Name: k.Name, Class: k.Class, Op: k.Op, DType: k.DType,
-			Count: k.Count, Dur: k.Dur, Median: k.Median, TensorCore: k.TensorCore})
+			Count: k.Count, Dur: k.Dur, Median: k.Median, TensorCore: k.TensorCore, Shaped: k.Shaped, Shapes: r.Rank.Shapes})
+		if k.Shaped <= 0 {
+			continue
+		}
+		l := &out[len(out)-1]
+		s := float64(k.Shaped) / 1e9
+		l.FlopRate, l.ByteRate, l.WorkType = k.FLOP/s, k.Bytes/s, k.WorkType
+		if k.FLOP > 0 {
+			l.WorkType = matmulType(&timeline.MatmulRow{DType: k.WorkType, TensorCore: k.TensorCore})
+		}
+		if !known {
+			continue
+		}
+		l.PartRate = m.GPU.BW * m.BWFrac
+		if l.PartRate > 0 {
+			l.OfBW = l.ByteRate / l.PartRate
+		}
+		if peak := m.GPU.Peak(l.WorkType) * m.SMFrac * clock; k.FLOP > 0 && peak > 0 {
+			if l.OfPeak = l.FlopRate / peak; l.OfPeak > wrongTable { // the row or the type is wrong
+				l.OfPeak = 0
+			}
+		}
 	}
 	if len(rows) > keep {
 		out = append(out, rest)
@@ -85,14 +147,7 @@ func CollectiveTable(in *Input) []CollectiveLine {
 		ranks            int
 	}
 	var out []CollectiveLine
-	pass, hosts, cards := &Pass{Input: in}, newHostMap(in.Job), map[*timeline.GPULedger]*Card{}
-	all := Cards(in)
-	for i := range all {
-		if g := all[i].Trace; g >= 0 {
-			ref := in.Job.GPUs[g]
-			cards[&in.Job.Ranks[ref.Rank].GPUs[ref.GPU]] = &all[i]
-		}
-	}
+	pass, hosts, cards := &Pass{Input: in}, newHostMap(in.Job), tracedCards(in)
 	for pos, r := range in.Job.Ranks {
 		at := map[key]int{}
 		first := len(out)

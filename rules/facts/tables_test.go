@@ -206,6 +206,34 @@ func TestNoFactOutOfRange(t *testing.T) {
 	})
 }
 
+// What a kernel did is held against the part: a product of 1e12 operations in 2 ms runs at half of 989 TFLOP/s, a kernel that moves 3.35 GB in
+// 2 ms at half of the memory's 3.35 TB/s.
+func TestKernelsAgainstThePart(t *testing.T) {
+	r := handRank(0, h100, 2, timeline.Owners{timeline.Compute: 50 * ms})
+	r.Rank.Shapes = true
+	r.GPUs[0].Kernels = []timeline.KernelRow{
+		{Name: "gemm", Class: "matmul", Count: 1, Dur: 4 * ms, TensorCore: 1, Shaped: 2 * ms, FLOP: 0.989e12, Bytes: 3.35e7, WorkType: "bf16"},
+		{Name: "add", Class: "elementwise", Count: 1, Dur: 2 * ms, Shaped: 2 * ms, Bytes: 3.35e9, WorkType: "bf16"},
+		{Name: "wrong", Class: "matmul", Count: 1, Dur: ms, TensorCore: 1, Shaped: ms, FLOP: 5e12, WorkType: "bf16"},
+		{Name: "unseen", Class: "matmul", Count: 1, Dur: 100, TensorCore: 1},
+	}
+	in := &Input{Job: &ledger.Job{Ranks: []*timeline.Reduced{r}, GPUs: []ledger.GPURef{{ID: "gpu0"}}}, Base: &timeline.Timeline{}, Tables: loadTables(t)}
+	lines := KernelTable(in, 10)
+	near := func(got, want float64) bool { return math.Abs(got-want) <= 0.01*want }
+	if l := lines[0]; l.Shaped != 2*ms || !near(l.FlopRate, 494.5e12) || !near(l.OfPeak, 0.5) || !near(l.OfBW, 0.005) || l.WorkType != "bf16" {
+		t.Errorf("%+v", l)
+	}
+	if l := lines[1]; !near(l.ByteRate, 1.675e12) || !near(l.OfBW, 0.5) || l.OfPeak != 0 || !near(l.PartRate, 3.35e12) {
+		t.Errorf("%+v", l)
+	}
+	if l := lines[2]; l.OfPeak != 0 || l.FlopRate == 0 {
+		t.Errorf("five times the peak says that the type is wrong: %+v", l)
+	}
+	if l := lines[3]; l.OfPeak != 0 || l.OfBW != 0 || l.Shaped != 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestTablesClose(t *testing.T) {
 	tab := loadTables(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -221,7 +249,7 @@ func TestTablesClose(t *testing.T) {
 		}
 		in := &Input{Job: &ledger.Job{Ranks: []*timeline.Reduced{r}, GPUs: []ledger.GPURef{{ID: "gpu0"}}}, Base: &timeline.Timeline{}, Tables: tab}
 		keep := rapid.IntRange(0, 40).Draw(rt, "keep")
-		lines := KernelTable(in, 0, keep)
+		lines := KernelTable(in, keep)
 		for i, l := range lines {
 			count -= l.Count
 			dur -= l.Dur

@@ -542,6 +542,16 @@ gpu0/s7 kernel 2.1ms..2.2ms ampere_s16816gemm_fp16 link=10 grid=500,1,1
 	if k := rows["matmul"]; k.TensorCore != -1 || k.DType != "fp32" || k.Op != "aten::addmm" || k.Count != 1 || k.SmallGrid != 1 || k.Median != 100_000 {
 		t.Errorf("matmul %+v", k)
 	}
+	// [8,16] x [16,32] of four bytes each: two operations for each of 8*32*16, and (128 + 512 + 256) elements once.
+	if k := rows["matmul"]; k.Shaped != 100_000 || k.FLOP != 2*8*32*16 || k.Bytes != 4*(128+512+256) || k.WorkType != "fp32" {
+		t.Errorf("matmul did %g FLOP and %g bytes of %q in %d ns", k.FLOP, k.Bytes, k.WorkType, k.Shaped)
+	}
+	if k := rows["elementwise"]; k.Shaped != 0 || k.FLOP != 0 {
+		t.Errorf("kernels of unknown shapes did %g FLOP in %d ns", k.FLOP, k.Shaped)
+	}
+	if k := rows["copy-cast"]; k.Shaped != 100_000 || k.Bytes != 8*2+8*4 {
+		t.Errorf("a copy of 8 elements from 4 to 2 bytes moves %g bytes in %d ns", k.Bytes, k.Shaped)
+	}
 	if k := rows["conv"]; k.TensorCore != 1 || k.DType != "fp16" || k.SmallGrid != 0 {
 		t.Errorf("a gemm under a convolution is conv: %+v", k)
 	}

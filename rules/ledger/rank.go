@@ -394,7 +394,7 @@ func (r *reducer) matmul(op *devOp, dur int64) {
 			if ts := parseStrings(r.tl.Names.Get(sh.Types)); first < len(ts) {
 				typ = torchTypes[strings.ToLower(ts[first])]
 			}
-			g = &mmGroup{row: timeline.MatmulRow{Op: name, M: m, N: n, K: k, Batch: b, DType: typ, Row: sp.Row[op.span]}, kernels: map[timeline.StringID]int64{}, last: -1}
+			g = &mmGroup{row: timeline.MatmulRow{Op: name, M: m, N: n, K: k, Batch: b, DType: typ, Row: sp.Row[op.span]}, kernels: kernelTimes{}, last: -1}
 		}
 		if r.mm == nil {
 			r.mm = map[mmKey]*mmGroup{}
@@ -412,13 +412,13 @@ func (r *reducer) matmul(op *devOp, dur int64) {
 		g.last = mm
 	}
 	g.row.Dur += dur
-	g.kernels[sp.Name[op.span]] += dur
+	g.kernels[kernelKey{sp.Name[op.span], op.class}] += dur
 	r.red.Rank.MatmulShapedNS += dur
 }
 
 type mmGroup struct {
 	row     timeline.MatmulRow
-	kernels map[timeline.StringID]int64
+	kernels kernelTimes
 	last    int32
 }
 
@@ -590,6 +590,7 @@ func (r *reducer) rankTables() {
 	r.unusedSearch(win)
 	r.steadyTables(win, steady, len(steps))
 	r.tokens(win, steps)
+	r.heldTables(win)
 }
 
 type nameTotal struct {
@@ -778,11 +779,13 @@ func (r *reducer) optimizer() {
 func (r *reducer) matmuls() {
 	const most = 2000
 	rows := make([]timeline.MatmulRow, 0, len(r.mmOrder))
+	did := kernelsDid{}
 	for _, g := range r.mmOrder {
 		best := timeline.StringID(0)
-		for id, d := range g.kernels {
-			if b := g.kernels[best]; best == 0 || d > b || (d == b && r.tl.Names.Get(id) < r.tl.Names.Get(best)) {
-				best = id
+		var longest int64
+		for k, d := range g.kernels {
+			if best == 0 || d > longest || d == longest && r.tl.Names.Get(k.name) < r.tl.Names.Get(best) {
+				best, longest = k.name, d
 			}
 		}
 		g.row.Kernel = r.tl.Names.Get(best)
@@ -792,7 +795,9 @@ func (r *reducer) matmuls() {
 			g.row.DType = k.DType
 		}
 		rows = append(rows, g.row)
+		did.add(r.tl, g.kernels, g.row.Dur, float64(g.row.Count)*g.row.FLOP(), float64(g.row.Count)*g.row.Bytes(), g.row.DType)
 	}
+	did.tell(r.red.GPUs...)
 	sort.SliceStable(rows, func(i, j int) bool {
 		a, b := &rows[i], &rows[j]
 		if a.Dur != b.Dur {

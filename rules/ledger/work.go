@@ -72,8 +72,12 @@ func (r *reducer) opOf(op *devOp) int32 {
 
 // shaped groups what is no matrix product by operator, shapes and types, with its arithmetic and the bytes it must move.
 func (r *reducer) shaped(d *device, g *timeline.GPULedger) {
-	type key struct{ op, dims, types, conc timeline.StringID }
+	type key struct {
+		op, dims, types, conc timeline.StringID
+		flop                  float64 // where it does not follow from the rest
+	}
 	sp, w := &r.tl.Spans, &g.Work
+	convs := r.convByBackward()
 	by := map[key]*workGroup{}
 	var order []*workGroup
 	r.kernels(d, g, func(op *devOp, dur int64) {
@@ -93,10 +97,10 @@ func (r *reducer) shaped(d *device, g *timeline.GPULedger) {
 		if sh == nil {
 			return
 		}
-		k := key{sp.Name[s], sh.Dims, sh.Types, sh.Concrete}
+		k := key{sp.Name[s], sh.Dims, sh.Types, sh.Concrete, convs[s]}
 		gr, ok := by[k]
 		if !ok {
-			gr = r.shapeWork(k.op, sh, op.class)
+			gr = r.shapeWork(k.op, sh, op.class, k.flop)
 			by[k] = gr
 			if gr != nil {
 				gr.row.Row = sp.Row[op.span]
@@ -112,13 +116,17 @@ func (r *reducer) shaped(d *device, g *timeline.GPULedger) {
 			gr.last = s
 		}
 		gr.row.Dur += dur
+		gr.kernels[kernelKey{sp.Name[op.span], op.class}] += dur
 		if product {
 			w.ShapedT += dur
 		}
 	})
+	did := kernelsDid{}
 	for _, gr := range order {
 		w.Rows = append(w.Rows, gr.row)
+		did.add(r.tl, gr.kernels, gr.row.Dur, float64(gr.row.Count)*gr.row.FLOP, float64(gr.row.Count)*gr.row.Bytes, gr.row.DType)
 	}
+	did.tell(*g)
 	slices.SortStableFunc(w.Rows, func(a, b timeline.WorkRow) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Row, b.Row))
 	})

@@ -8,12 +8,14 @@ import (
 )
 
 type workGroup struct {
-	row  timeline.WorkRow
-	last int32
+	row     timeline.WorkRow
+	kernels kernelTimes
+	last    int32
 }
 
-// shapeWork says what one call of an operator does, by its recorded inputs; nil where that does not follow from them.
-func (r *reducer) shapeWork(name timeline.StringID, sh *timeline.Shape, class Class) *workGroup {
+// shapeWork says what one call of an operator does, by its recorded inputs; nil where that does not follow from them. flop is what else is
+// known of a convolution, 0 nothing.
+func (r *reducer) shapeWork(name timeline.StringID, sh *timeline.Shape, class Class, flop float64) *workGroup {
 	op := r.tl.Names.Get(name)
 	in := parseDims(r.tl.Names.Get(sh.Dims))
 	types := parseStrings(r.tl.Names.Get(sh.Types))
@@ -28,7 +30,9 @@ func (r *reducer) shapeWork(name timeline.StringID, sh *timeline.Shape, class Cl
 	switch class {
 	case ClassConv:
 		row.Kind = "conv"
-		row.FLOP, ok = convFLOP(op, in, conc)
+		if row.FLOP, ok = convFLOP(op, in, conc); !ok {
+			row.FLOP, ok = flop, flop > 0
+		}
 	case ClassAttention:
 		row.Kind = "attention"
 		row.FLOP, ok = attentionFLOP(op, in, conc)
@@ -36,17 +40,36 @@ func (r *reducer) shapeWork(name timeline.StringID, sh *timeline.Shape, class Cl
 		row.Kind = "memory"
 		ok = true
 	}
-	row.Bytes = r.movedBytes(in, types)
+	row.Bytes = r.movedBytes(op, in, types)
 	if !ok || row.Kind == "memory" && row.Bytes == 0 {
 		return nil
 	}
-	return &workGroup{row: row, last: -1}
+	return &workGroup{row: row, kernels: kernelTimes{}, last: -1}
 }
 
-// movedBytes is what an operator must read and write at least: each input once, and an output as large as its largest input. 0 where a
-// list of tensors or a type that nobody knows is among them.
-func (r *reducer) movedBytes(in [][]int64, types []string) float64 {
-	var sum, most float64
+// Operators whose traffic is not that of their inputs and an output as large as the largest of them. In place or not is the same.
+var (
+	reducing  = set("sum", "mean", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all", "prod", "var", "std", "norm", "linalg_vector_norm", "logsumexp", "count_nonzero", "nll_loss_forward")
+	filling   = set("fill", "zero", "normal", "uniform", "bernoulli", "random")
+	gathering = set("index", "index_select", "gather", "take", "take_along_dim", "index_put", "index_add", "scatter", "scatter_add", "embedding_dense_backward", "embedding_bag", "_embedding_bag", "masked_select", "nonzero")
+)
+
+func set(names ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// movedBytes is what an operator must read and write at least: each input once, and an output as large as its largest input, but where the
+// operator is known to do otherwise. 0 where a list of tensors or a type that nobody knows is among them, or the sizes do not tell.
+func (r *reducer) movedBytes(op string, in [][]int64, types []string) float64 {
+	base := strings.TrimSuffix(strings.TrimPrefix(op, "aten::"), "_")
+	if gathering[base] {
+		return 0
+	}
+	var sum, most, rows float64
 	for i, dims := range in {
 		if dims == nil {
 			return 0
@@ -64,8 +87,21 @@ func (r *reducer) movedBytes(in [][]int64, types []string) float64 {
 			}
 		}
 		n := float64(product1(dims)) * float64(size)
+		if base == "embedding" { // the rows that the indices ask for, read and written
+			if i == 0 {
+				rows = n / float64(max(1, dims[0]))
+				continue
+			}
+			return n + 2*rows*float64(product1(dims))
+		}
 		sum += n
 		most = max(most, n)
+	}
+	switch {
+	case filling[base]:
+		return most
+	case reducing[base], base == "copy": // which lists where it writes among its inputs
+		return sum
 	}
 	return sum + most
 }

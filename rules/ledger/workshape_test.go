@@ -68,18 +68,24 @@ func TestArithmeticOfShapes(t *testing.T) {
 	}
 	r := &reducer{t: tables(t)}
 	for _, c := range []struct {
+		op    string
 		in    [][]int64
 		types []string
 		want  float64
 	}{
-		{[][]int64{{1024, 1024}, {1024, 1024}, {}}, []string{"float", "float", "Scalar"}, 3 * 4 << 20},
-		{[][]int64{{1024, 1024}}, []string{"c10::BFloat16"}, 2 * 2 << 20},
-		{[][]int64{{1024, 1024}, {1024}}, []string{"c10::Half", "c10::Half"}, 2*2<<20 + 2048},
-		{[][]int64{nil, {1024}}, []string{"TensorList", "float"}, 0}, // a list of tensors: not known
-		{[][]int64{{8}}, []string{"Quantized"}, 0},
+		{"aten::add", [][]int64{{1024, 1024}, {1024, 1024}, {}}, []string{"float", "float", "Scalar"}, 3 * 4 << 20},
+		{"aten::add", [][]int64{{1024, 1024}}, []string{"c10::BFloat16"}, 2 * 2 << 20},
+		{"aten::add", [][]int64{{1024, 1024}, {1024}}, []string{"c10::Half", "c10::Half"}, 2*2<<20 + 2048},
+		{"aten::add", [][]int64{nil, {1024}}, []string{"TensorList", "float"}, 0}, // a list of tensors: not known
+		{"aten::add", [][]int64{{8}}, []string{"Quantized"}, 0},
+		{"aten::copy_", [][]int64{{1024}, {1024}, {}}, []string{"c10::BFloat16", "float", "Scalar"}, 6 << 10},      // reads the one and writes the other
+		{"aten::fill_", [][]int64{{1024}, {}}, []string{"float", "Scalar"}, 4 << 10},                               // writes and reads nothing
+		{"aten::sum", [][]int64{{1024, 1024}, {}, {}, {}}, []string{"float", "ScalarList", "", ""}, 4 << 20},       // what it writes is small
+		{"aten::embedding", [][]int64{{32000, 1024}, {2, 64}}, []string{"float", "long int"}, 128*8 + 2*128*4<<10}, // reads the rows that are asked for
+		{"aten::index_select", [][]int64{{32000, 1024}, {}, {64}}, []string{"float", "Scalar", "long int"}, 0},     // how many are asked for is not known
 	} {
-		if got := r.movedBytes(c.in, c.types); got != c.want {
-			t.Errorf("%v %v: %g bytes, want %g", c.in, c.types, got, c.want)
+		if got := r.movedBytes(c.op, c.in, c.types); got != c.want {
+			t.Errorf("%s %v %v: %g bytes, want %g", c.op, c.in, c.types, got, c.want)
 		}
 	}
 }
