@@ -229,11 +229,14 @@ const (
 	flagForward                       // operator of forward that backward's formulas do not use
 	flagLayout                        // may change the order of a tensor in memory
 	flagUnused                        // DDP looks for parameters without a gradient
+	flagTokens                        // turns text into tokens
+	flagCollect                       // collects garbage
+	flagWorker                        // a Python frame that starts a process
 )
 
 type hostInfo struct {
 	seen  bool // as the name of a call, operator or annotation
-	frame bool // as the name of a Python frame: only flagLoaderPy, flagCompile and flagInStep are set
+	frame bool // as the name of a Python frame: few flags are set
 	call  callKind
 	word  evidence
 	flags uint32
@@ -287,6 +290,7 @@ func (n *names) frameOf(id timeline.StringID) *hostInfo {
 	if n.t.compiles(low) {
 		h.flags |= flagCompile
 	}
+	h.flags |= n.t.heldFrame(low)
 	return h
 }
 
@@ -347,6 +351,9 @@ func (t *Tables) hostName(name string) hostInfo {
 	set(flagPin, containsAny(low, t.waits.PinThreads))
 	set(flagBackward, containsAny(low, t.backward) && !strings.Contains(low, "forward")) // one range around both says nothing
 	set(flagUnused, containsAny(low, t.unused))
+	set(flagTokens, t.tokenizes(name, low))
+	set(flagCollect, containsAny(low, t.gcSpans))
+	h.flags |= t.heldFrame(low) &^ flagTokens // a name may be a range here and a frame there
 	h.word = t.annoWord(name)
 	return h
 }

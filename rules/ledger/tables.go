@@ -48,8 +48,14 @@ type Tables struct {
 	step       []string
 	stepWords  []stepWord
 	optim      []string
-	backward   []string // operators and ranges of backward
-	unused     []string // DDP's search for parameters without a gradient
+	backward   []string   // operators and ranges of backward
+	unused     []string   // DDP's search for parameters without a gradient
+	tokenWords [][]string // of ranges and operators that turn text into tokens
+	tokFrames  []string   // Python frames that do
+	tokFrNot   []string
+	tokNot     []string // names that hold such a word and mean something else
+	gcSpans    []string // ranges and frames of a garbage collection
+	starts     []string // words of a frame that starts a process
 	calls      callLists
 	waits      waitLists
 	unlike     []string
@@ -678,6 +684,14 @@ func (l *loader) annotations(t *Tables) {
 		Backward  []string `yaml:"backward"`
 		Unused    []string `yaml:"unused_search"`
 		Phases    []string `yaml:"model_phases"`
+		Tokenize  struct {
+			Words  []string `yaml:"words"`
+			Frames []string `yaml:"frames"`
+			FNot   []string `yaml:"frames_not"`
+			Not    []string `yaml:"not"`
+		} `yaml:"tokenize"`
+		Collect []string `yaml:"garbage_collection"`
+		Starts  []string `yaml:"process_start"`
 	}
 	l.read(file, &raw)
 	for i, list := range [][]string{raw.Checkpoint, raw.Validation, raw.Logging} {
@@ -691,6 +705,11 @@ func (l *loader) annotations(t *Tables) {
 	for _, w := range raw.Phases {
 		t.modelPhase = append(t.modelPhase, strings.Fields(strings.ToLower(w)))
 	}
+	for _, w := range raw.Tokenize.Words {
+		t.tokenWords = append(t.tokenWords, strings.Fields(strings.ToLower(w)))
+	}
+	t.tokFrames, t.tokFrNot, t.tokNot = lower(raw.Tokenize.Frames), lower(raw.Tokenize.FNot), lower(raw.Tokenize.Not)
+	t.gcSpans, t.starts = lower(raw.Collect), lower(raw.Starts)
 	t.backward, t.unused = lower(raw.Backward), lower(raw.Unused)
 	t.multi, t.single = lower(raw.Loader.Multi), lower(raw.Loader.Single)
 	t.marks, t.step, t.optim = lower(raw.Marks), lower(raw.Step), lower(raw.Optimizer)
