@@ -44,6 +44,7 @@ var Catalogue = []*Deriver{
 	// Stage data.
 	Loader,
 	Copies,
+	PageableSaving,
 	// Stage kernel.
 	KernelMix,
 	TensorSaving,
