@@ -108,17 +108,13 @@ func (p *Pass) nvlinksExpected(sub int, c *Card, up map[int]float64, names map[i
 }
 
 func (p *Pass) linkErrors(sub int, c *Card) {
-	s := p.series(c, timeline.NVLinkErrors)
-	switch {
-	case s == nil:
+	switch r := p.rose(c, timeline.NVLinkErrors); r.readings {
+	case 0:
 		p.Miss(gpuNVErrors, sub, p.noMetric(c, "errors of its NVLinks"))
-	case len(s.At) < 2:
+	case 1:
 		p.Miss(gpuNVErrors, sub, "one reading of the counters, which count since the last reset: record them twice")
 	default:
-		rise, at := growth(s)
-		v := p.sampled(s, rise)
-		v.Refs, v.NRefs = p.refsAt(s, at)
-		p.Set(gpuNVErrors, sub, v)
+		p.Set(gpuNVErrors, sub, r.Value)
 	}
 }
 

@@ -305,18 +305,16 @@ func (p *Pass) uncorrected(sub int, c *Card) {
 		add(p.state(c, timeline.ECCVolDRAMUnc))
 	}
 	if !known {
-		s := p.series(c, timeline.ECCUncorrected)
-		switch {
-		case s == nil:
+		switch r := p.rose(c, timeline.ECCUncorrected); r.readings {
+		case 0:
 			p.Miss(gpuECC, sub, p.noMetric(c, "uncorrected memory errors"))
 			return
-		case len(s.At) < 2:
-			p.Miss(gpuECC, sub, fmt.Sprintf("one reading of the card's whole life (%.0f): when they happened is not known", s.Value[0]))
+		case 1:
+			p.Miss(gpuECC, sub, fmt.Sprintf("one reading of the card's whole life (%.0f): when they happened is not known", r.last))
 			return
+		default:
+			v = r.Value
 		}
-		rise, at := growth(s)
-		v = p.sampled(s, rise)
-		v.Refs, v.NRefs = p.refsAt(s, at)
 	}
 	v.Num = min(v.Num, gpuECC.Max)
 	p.Set(gpuECC, sub, v)
@@ -402,21 +400,22 @@ func (p *Pass) powerLimit(c *Card) (watts float64, v Value, ok bool) {
 // Replays asks how often the PCIe link had to send again. One reading tells nothing: the counter is older than the run.
 var Replays = &Deriver{Name: "pcie-replays", Gives: []*Decl{gpuReplays, gpuReplayRate}, Run: func(p *Pass) {
 	p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) {
-		s := p.series(c, timeline.PCIeReplays)
+		r := p.rose(c, timeline.PCIeReplays)
 		switch {
-		case s == nil:
+		case r.readings == 0:
 			p.missAll(sub, p.noMetric(c, "PCIe replays"), gpuReplays, gpuReplayRate)
 			return
-		case len(s.At) < 2:
+		case r.readings == 1:
 			p.missAll(sub, "one reading of the counter, which counts since the last reset: record it twice", gpuReplays, gpuReplayRate)
 			return
 		}
-		rise, at := growth(s)
-		v := p.sampled(s, rise)
-		v.Conf = timeline.Measured
-		v.Refs, v.NRefs = p.refsAt(s, at)
+		v := r.Value
 		p.Set(gpuReplays, sub, v)
-		v.Num = rise / (float64(s.At[len(s.At)-1]-s.At[0]) / 1e9)
+		if r.seconds <= 0 {
+			p.Miss(gpuReplayRate, sub, "how much time lies between the readings of the counter is not known")
+			return
+		}
+		v.Num /= r.seconds
 		p.Set(gpuReplayRate, sub, v)
 	})
 }}
