@@ -3,10 +3,13 @@ package ingest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"io"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"gpureport/ingest/timeline"
 )
 
 const maxLine = 1 << 20 // a longer line is cut: no sampled log has one
@@ -87,6 +90,20 @@ func (l *Lines) Next() bool {
 		l.Text = rest
 	}
 	return true
+}
+
+// Each gives every line to do, until the context ends. A file that breaks off is a problem of that format, and what lies before it is read.
+func (l *Lines) Each(ctx context.Context, in *Input, format string, do func(l *Lines)) error {
+	for l.Next() {
+		if l.Row%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		do(l)
+	}
+	if err := l.Err(); err != nil {
+		in.Report(format+"/damaged-file", timeline.DataLoss, l.Row, "%v after line %d: what lies before it is read", err, l.Row)
+	}
+	return nil
 }
 
 // Err is the error that ended the reading before its end, nil at a plain end of file.

@@ -109,15 +109,8 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 		}
 		r.period = timeline.Time(d * 1e9)
 	}
-	l := ingest.NewLines(f)
-	for l.Next() {
-		if l.Row%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.line(l)
-	}
-	if err := l.Err(); err != nil {
-		in.Report("dcgmi-dmon/damaged-file", timeline.DataLoss, l.Row, "%v after line %d: what lies before it is read", err, l.Row)
+	if err := ingest.NewLines(f).Each(ctx, in, "dcgmi-dmon", r.line); err != nil {
+		return err
 	}
 	return r.finish()
 }

@@ -161,14 +161,8 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 	defer f.Close()
 	r := &reader{in: in, b: b, period: period, hosts: map[string]*host{}, gpus: map[gpuKey]*gpu{}, cycle: -1}
 	l := ingest.NewLines(f)
-	for l.Next() {
-		if l.Row%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.line(l)
-	}
-	if err := l.Err(); err != nil {
-		in.Report("pmon/damaged-file", timeline.DataLoss, l.Row, "%v after line %d: what lies before it is read", err, l.Row)
+	if err := l.Each(ctx, in, "pmon", r.line); err != nil {
+		return err
 	}
 	if l.Ended { // else the last cycle may lack processes
 		for _, g := range r.order {

@@ -136,15 +136,8 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 		}
 		r.period, r.said = timeline.Time(d*1e9), true
 	}
-	l := ingest.NewPlainLines(f)
-	for l.Next() {
-		if l.Row%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.line(l)
-	}
-	if err := l.Err(); err != nil {
-		in.Report("prometheus/damaged-file", timeline.DataLoss, l.Row, "%v after line %d: what lies before it is read", err, l.Row)
+	if err := ingest.NewPlainLines(f).Each(ctx, in, "prometheus", r.line); err != nil {
+		return err
 	}
 	r.flush()
 	return r.finish()

@@ -119,14 +119,8 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 	defer f.Close()
 	r := &reader{in: in, b: b, period: period, gpus: map[string]*gpu{}, whole: true}
 	l := ingest.NewLines(f)
-	for l.Next() {
-		if l.Row%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.line(l)
-	}
-	if err := l.Err(); err != nil {
-		in.Report("nvlink/damaged-file", timeline.DataLoss, l.Row, "%v after line %d: what lies before it is read", err, l.Row)
+	if err := l.Each(ctx, in, "nvlink", r.line); err != nil {
+		return err
 	}
 	if r.g != nil && r.c.part&status != 0 && r.c.listed < r.most { // nothing stands behind the last list
 		in.Report("nvlink/short-list", timeline.DataLoss, r.c.row, "%s lists %d links, others %d: the output was cut; its links are left out", r.g.shown, r.c.listed, r.most)

@@ -143,15 +143,8 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 	}
 	defer f.Close()
 	r := &reader{in: in, b: b, period: period, hosts: map[string]*host{}, gpus: map[gpuKey]*gpu{}}
-	l := ingest.NewLines(f)
-	for l.Next() {
-		if l.Row%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.line(l)
-	}
-	if err := l.Err(); err != nil {
-		in.Report("smi-table/damaged-file", timeline.DataLoss, l.Row, "%v after line %d: what lies before it is read", err, l.Row)
+	if err := ingest.NewLines(f).Each(ctx, in, "smi-table", r.line); err != nil {
+		return err
 	}
 	return r.finish()
 }
