@@ -43,6 +43,9 @@ var whats = [...]string{"other", "kernels", "copy time", "copy size", "calls", "
 func sumsOf(tl *timeline.Timeline) []string {
 	var out []string
 	for _, t := range tl.Totals {
+		if len(t.Rows) == 0 {
+			out = append(out, whats[t.What]+": none")
+		}
 		for _, r := range t.Rows {
 			out = append(out, fmt.Sprintf("%s: %s n=%d sum=%d med=%d min=%d max=%d row%d", whats[t.What], r.Name, r.Count, r.Sum, r.Median, r.Min, r.Max, r.Row))
 		}
@@ -146,6 +149,8 @@ func TestSums(t *testing.T) {
 			[]string{"os waits: cudaLaunchKernel n=1 sum=9 med=9 min=9 max=9 row2"}, "no-time-axis@1*1"},
 		{"by category, and the same kernels again", "x.csv", "Processing [r.sqlite] with [/r/reports/cuda_gpu_sum.py]... \nTime (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Category,Operation\n90.0,9,1,9,9,9,9,0,CUDA_KERNEL,g\n10.0,1,1,1,1,1,1,0,MEMORY_OPER,[CUDA memset]\n\nProcessing [r.sqlite] with [/r/reports/cuda_gpu_kern_sum.py]... \n" + newKern + "100.0,9,1,9,9,9,9,0,g\n",
 			[]string{"kernels: g n=1 sum=9 med=9 min=9 max=9 row8", "copy time: [CUDA memset] n=1 sum=1 med=1 min=1 max=1 row4"}, "no-time-axis@2*1 second-table@2*1"},
+		{"by category, and no kernel", "x.csv", "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Category,Operation\n100.0,1,1,1,1,1,1,0,MEMORY_OPER,[CUDA memset]\n",
+			[]string{"kernels: none", "copy time: [CUDA memset] n=1 sum=1 med=1 min=1 max=1 row2"}, "no-time-axis@1*1"},
 		{"ranges", "x.csv", "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n90.0,9,1,9,9,9,9,0,PushPop,:step\n10.0,1,1,1,1,1,1,0,PushPop,NCCL:ncclAllReduce\n",
 			[]string{"ranges: step n=1 sum=9 med=9 min=9 max=9 row2", "ranges: ncclAllReduce n=1 sum=1 med=1 min=1 max=1 row3"}, "no-time-axis@1*1"},
 		{"kernels of nested ranges count once", "x.csv", "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Kernel Name\n" +

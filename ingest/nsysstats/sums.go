@@ -96,7 +96,7 @@ func (s *sums) finish(r *reader) {
 	kept := map[timeline.TotalsOf]*sumTable{}
 	var out []timeline.Totals
 	put := func(what timeline.TotalsOf, t *sumTable, rows []timeline.TotalRow) {
-		if len(rows) == 0 {
+		if len(rows) == 0 && !(what == timeline.TotalKernels && (t.report == gpuSum || t.report == apiGPUSum) && len(t.rows) > 0) { // a table of all device work says that no kernel ran
 			return
 		}
 		if kept[what] != nil {

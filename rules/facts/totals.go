@@ -110,11 +110,12 @@ func (p *Pass) rowsSay(d *Decl, run int, s *Summary, num float64, rows []int) {
 	p.Set(d, run, v)
 }
 
+// totalKernels gives the kernel time; -1 where no summary would list it.
 func (p *Pass) totalKernels(run int, s *Summary) (total int64) {
 	all := append([]*Decl{sumKernels, sumTCUnused, sumShort, sumShortTime}, sumClasses...)
 	if s == nil {
 		p.missAll(run, "no summary of kernels is among the tables (report cuda_gpu_kern_sum)", all...)
-		return 0
+		return -1
 	}
 	var count, short, shortNS, told, untold, unused int64
 	byClass := map[*Decl]int64{}
@@ -151,7 +152,8 @@ func (p *Pass) totalKernels(run int, s *Summary) (total int64) {
 		}
 	}
 	if total <= 0 {
-		p.missAll(run, "the summary of kernels lists no time", all...)
+		p.rowsSay(sumKernels, run, s, 0, every)
+		p.missAll(run, "the summary lists no kernel time", all[1:]...)
 		return 0
 	}
 	p.share(sumKernels, run, s, total, 1e9, every)
@@ -215,7 +217,7 @@ func (p *Pass) totalCopies(run int, kernels int64, times, sizes *Summary) {
 			}
 		}
 	}
-	if kernels <= 0 {
+	if kernels < 0 || plus(kernels, total) == 0 {
 		p.missAll(run, "no summary of kernels is among the tables to set the copies against (report cuda_gpu_kern_sum)", sumH2D, sumD2H)
 	} else {
 		p.share(sumH2D, run, times, ns["h2d"], plus(kernels, total), rows["h2d"])

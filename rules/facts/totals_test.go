@@ -89,6 +89,19 @@ func TestPageableByName(t *testing.T) {
 	}
 }
 
+// A table of all device work that holds copies alone says that no kernel ran.
+func TestTotalsWithoutKernels(t *testing.T) {
+	b := newBench()
+	b.totals("x.csv", timeline.TotalKernels)
+	b.totals("x.csv", timeline.TotalCopyTime, sumRow("[CUDA memcpy HtoD]", 1, 30, 2), sumRow("[CUDA memcpy DtoH]", 1, 10, 3))
+	s := derive(t, b.in)
+	want(t, s, "run", "run.summary_kernels_s", 0)
+	want(t, s, "run", "run.summary_h2d_frac", 0.75)
+	if _, need := s.Get(0, "run.summary_matmul_frac"); need == nil || !strings.Contains(need.Why, "no kernel time") {
+		t.Errorf("%+v", need)
+	}
+}
+
 // TestTotalsGiveWayToLedgers: with a trace, sums say nothing.
 func TestTotalsGiveWayToLedgers(t *testing.T) {
 	b := allSums(newBench())
