@@ -97,6 +97,9 @@ func (r *reducer) shaped(d *device, g *timeline.GPULedger) {
 		if sh == nil {
 			return
 		}
+		if !product && r.multiplies(sp.Name[s]) {
+			return // what goes before and after a product: its shapes are not theirs
+		}
 		k := key{sp.Name[s], sh.Dims, sh.Types, sh.Concrete, convs[s]}
 		gr, ok := by[k]
 		if !ok {
@@ -104,7 +107,6 @@ func (r *reducer) shaped(d *device, g *timeline.GPULedger) {
 			by[k] = gr
 			if gr != nil {
 				gr.row.Row = sp.Row[op.span]
-				gr.row.TensorCore = r.n.kernelOf(sp.Name[op.span]).TensorCore
 				order = append(order, gr)
 			}
 		}
@@ -117,12 +119,24 @@ func (r *reducer) shaped(d *device, g *timeline.GPULedger) {
 		}
 		gr.row.Dur += dur
 		gr.kernels[kernelKey{sp.Name[op.span], op.class}] += dur
+		switch r.n.kernelOf(sp.Name[op.span]).TensorCore {
+		case 1:
+			gr.tensor += dur
+		case -1:
+			gr.plain += dur
+		}
 		if product {
 			w.ShapedT += dur
 		}
 	})
 	did := kernelsDid{}
 	for _, gr := range order {
+		switch {
+		case gr.tensor > gr.plain:
+			gr.row.TensorCore = 1
+		case gr.plain > 0:
+			gr.row.TensorCore = -1
+		}
 		w.Rows = append(w.Rows, gr.row)
 		did.add(r.tl, gr.kernels, gr.row.Dur, float64(gr.row.Count)*gr.row.FLOP, float64(gr.row.Count)*gr.row.Bytes, gr.row.DType)
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,8 @@ type workGroup struct {
 	row     timeline.WorkRow
 	kernels kernelTimes
 	last    int32
+
+	tensor, plain int64 // ns of kernels on matrix units and on plain ones, where their names tell
 }
 
 // shapeWork says what one call of an operator does, by its recorded inputs; nil where that does not follow from them. flop is what else is
@@ -210,6 +213,12 @@ var attentionOps = []attentionArgs{
 	{"aten::_efficient_attention_forward", 0, 9, 2},
 	{"flash_attn::_flash_attn_forward", 0, 5, 2},
 	{"flash_attn::_flash_attn_backward", 1, 11, 2},
+}
+
+// multiplies tells whether an operator is a matrix product, a convolution or an attention.
+func (r *reducer) multiplies(name timeline.StringID) bool {
+	op := r.tl.Names.Get(name)
+	return r.n.hostOf(name).flags&(flagMatmul|flagConv) != 0 || slices.ContainsFunc(attentionOps, func(a attentionArgs) bool { return a.op == op })
 }
 
 // attentionFLOP counts the two products of forward, the five of backward, and half of them under a causal mask. Where nobody recorded
