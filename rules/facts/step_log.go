@@ -130,7 +130,7 @@ var (
 	rankEvery       = loggedDecl("rank.step_log_every_count", unit.Count, 1, 1e9, "Steps that one line of that log stands for.")
 	rankTokenEffect = loggedDecl("rank.step_tokens_r2_frac", unit.Frac, 0, 1, "Share of the variance of step time that the logged number of tokens explains; from a half on step times are judged without it.")
 
-	rankModes     = loggedDecl("rank.step_modes_d_frac", unit.Frac, 0, 1e6, "Ashman's D of the two groups that 2-means finds in the step times: 2 and more are two speeds.")
+	rankModes     = loggedDecl("rank.step_modes_d_frac", unit.Frac, 0, 1e6, "Ashman's D of the two groups that 2-means finds in the step times: the halves of a bell have 2.7, those of an even spread 3.5.")
 	rankModeMinor = loggedDecl("rank.step_modes_minor_frac", unit.Frac, 0, 0.5, "Share of the steps in the smaller of those groups.")
 	rankModeSlow  = loggedDecl("rank.step_modes_slow_frac", unit.Frac, 0, 1, "Share of the steps in the slower of those groups.")
 	rankModeRatio = loggedDecl("rank.step_modes_ratio_frac", unit.Frac, 1, 1e6, "Mean of the slower group out of that of the quicker one.")

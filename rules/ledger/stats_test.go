@@ -110,6 +110,13 @@ func TestTwoModes(t *testing.T) {
 	if d < 20 || math.Abs(minor-0.34) > 1e-9 || math.Abs(ratio-1.3) > 0.01 {
 		t.Errorf("%v %v %v", d, minor, ratio)
 	}
+	even := make([]float64, 300)
+	for i := range even {
+		even[i] = 300 + 150*float64(i*7%300)/300
+	}
+	if d, minor, _ := TwoModes(even); math.Abs(d-math.Sqrt(12)) > 0.05 || minor != 0.5 {
+		t.Errorf("an even spread: %v %v", d, minor)
+	}
 	if d, _, ratio := TwoModes([]float64{5, 5, 5, 5}); d != 0 || ratio != 1 {
 		t.Errorf("constant: %v %v", d, ratio)
 	}
