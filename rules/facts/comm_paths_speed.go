@@ -222,17 +222,25 @@ func groupWord(g string) string {
 	return " in group " + g
 }
 
-func gbs(rate float64) string { return fmt.Sprintf("%.3g GB/s", rate/1e9) }
+func gbs(rate float64) string { return three(rate/1e9) + " GB/s" }
+
+// three is a number in three digits, or in as many as it has before the point.
+func three(v float64) string {
+	if math.Abs(v) >= 999.5 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
 
 func sizes(low, high int64) string {
 	word := func(n int64) string {
 		switch {
 		case n >= 1<<30:
-			return fmt.Sprintf("%.3g GiB", float64(n)/(1<<30))
+			return three(float64(n)/(1<<30)) + " GiB"
 		case n >= 1<<20:
-			return fmt.Sprintf("%.3g MiB", float64(n)/(1<<20))
+			return three(float64(n)/(1<<20)) + " MiB"
 		}
-		return fmt.Sprintf("%.3g KiB", float64(n)/(1<<10))
+		return three(float64(n)/(1<<10)) + " KiB"
 	}
 	if a, b := word(low), word(high); a != b {
 		return a + " to " + b

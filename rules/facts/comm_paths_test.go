@@ -278,3 +278,11 @@ func TestLinkModels(t *testing.T) {
 		t.Error("1 GB in 100 ms is not latency")
 	}
 }
+
+func TestSizesInWords(t *testing.T) {
+	for want, got := range map[string]string{"64 KiB": sizes(64<<10, 64<<10), "1000 MiB": sizes(1000<<20, 1000<<20), "1.5 MiB to 12 GiB": sizes(3<<19, 12<<30), "1800 GB/s": gbs(1.8e12), "7.86 GB/s": gbs(7.86e9)} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

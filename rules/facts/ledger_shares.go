@@ -99,7 +99,7 @@ var (
 	gpuWindow = &Decl{ID: "gpu.window_s", Doc: "Length of the GPU's analysed window: its complete steps, or first to last device operation.",
 		Unit: unit.Second, Per: GPU, Max: 1e9, Capture: "C4"}
 	gpuMissingEvents = &Decl{ID: "gpu.missing_events_frac",
-		Doc:  "Share of the GPU's analysed window in long holes between operations of one graph launch, where device events are missing.",
+		Doc:  "Share of the GPU's analysed window where device events are missing: long holes between operations of one graph launch, and all holes with work queued where they are more than 5 %.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C5"}
 	gpuValidation = &Decl{ID: "gpu.validation_compute_frac", Doc: "Share of the GPU's analysed window computing inside validation.",
 		Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
