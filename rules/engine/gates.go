@@ -64,7 +64,7 @@ func (ld *loader) gates(fsys fs.FS) {
 			}
 		}
 		if _, ok := facts.RecipeOf(g.Capture); g.Capture != "" && !ok {
-			d.at(f.by["capture"], "unknown capture %s: write C1 to C15", g.Capture)
+			d.at(f.by["capture"], "unknown capture %s: write C1 to %s", g.Capture, lastRecipe())
 		}
 		asks := f.by["allow_if"] != nil || len(g.NeedsFired)+len(g.NeedsAny)+len(g.NeedsSilent) > 0
 		if asks == (g.Never || g.Cap) {
@@ -77,6 +77,9 @@ func (ld *loader) gates(fsys fs.FS) {
 		ld.rs.Gates = append(ld.rs.Gates, g)
 	}
 }
+
+// lastRecipe is the id of the last capture recipe, for errors.
+func lastRecipe() string { return facts.Recipes[len(facts.Recipes)-1].ID }
 
 // gating judges gates from finished checks.
 type gating struct {

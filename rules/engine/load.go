@@ -471,7 +471,7 @@ func (ld *loader) advice(f *fields, r *Rule, s *scope) {
 			if do.Capture = g.str("capture"); do.Capture != "" {
 				do.Gates = nil // to look is always allowed
 				if _, ok := facts.RecipeOf(do.Capture); !ok {
-					f.d.at(g.by["capture"], "unknown capture %s: write C1 to C15", do.Capture)
+					f.d.at(g.by["capture"], "unknown capture %s: write C1 to %s", do.Capture, lastRecipe())
 				}
 			}
 		} else {

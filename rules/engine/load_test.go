@@ -87,7 +87,7 @@ func TestLoadErrors(t *testing.T) {
 		{"says a wrong limit", spoilt(t, "{gpu} waited", "{limit:exposd} waited"), ":11:9: unknown limit exposd: did you mean exposed?"},
 		{"says an open brace", spoilt(t, "{gpu} waited", "{gpu waited"), ":11:8: { without }: close the name"},
 		{"unknown gate", spoilt(t, "gates: [G9]", "gates: [G99]"), ":14:9: unknown gate G99: gates are G9"},
-		{"unknown capture", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, capture: C99}]`), ":12:24: unknown capture C99: write C1 to C15"},
+		{"unknown capture", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, capture: C99}]`), ":12:24: unknown capture C99: write C1 to " + lastRecipe()},
 		{"unknown owner", pageable + "covers: [copy.h2h]\n", ":19:10: unknown ledger owner copy.h2h: did you mean copy.h2d?"},
 		{"unknown rule", pageable + "overlaps: [data.h2d-blocking, data.h2d-pageable]\n", ":19:12: unknown rule data.h2d-blocking: gpureport rules list names them\n:19:31: data.h2d-pageable overlaps itself: drop it"},
 		{"case out of range", spoilt(t, "{gpu.h2d_pageable_frac: 0.1}", "{gpu.h2d_pageable_frac: 10}"), ":17:37: gpu.h2d_pageable_frac is 10, outside its range 0 to 1: facts are in base units (frac)"},
@@ -152,7 +152,7 @@ gates.yaml:5:3: gate G2: write either what opens it (allow_if, needs_...), or ne
 gates.yaml:8:17: "Hw.xid" is no rule id: write stage.name
 gates.yaml:10:3: gate G2 stands twice: keep one
 gates.yaml:12:13: unknown fact gpu.zzz: gpureport rules facts lists them
-gates.yaml:14:12: unknown capture C0: write C1 to C15`
+gates.yaml:14:12: unknown capture C0: write C1 to ` + lastRecipe()
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
