@@ -31,6 +31,7 @@ var (
 	rankFirstOwner = stepDecl("rank.step_first_owner", unit.Text, 0, 0, "Ledger owner, compute aside, that held most of the first recorded step.")
 
 	rankCV      = stepDecl("rank.step_robust_cv_frac", unit.Frac, 0, 1e6, "1.4826 x median absolute deviation of the steps out of their median.")
+	rankCVLeast = stepDecl("rank.step_robust_cv_least_frac", unit.Frac, 0, 1e6, "What that spread is at least in the run that these steps are a sample of, with 95 % confidence.")
 	rankJitter  = stepDecl("rank.step_save_jitter_frac", unit.Frac, 0, 1, "Step time above the 10th percentile, out of all step time.")
 	rankSlowOwn = stepDecl("rank.step_slow_owner", unit.Text, 0, 0, "Ledger owner that grows most from the median steps to the slowest tenth.")
 	rankSlowBy  = stepDecl("rank.step_slow_owner_s", unit.Second, 0, 1e7, "By how much that owner grows, a step.")
@@ -54,7 +55,7 @@ var (
 // GPU. Missing without steps; spread, outliers, period and drift below 20 of them. From 20 to 99 steps a period is inferred: the
 // test against shuffled steps guards it.
 var StepStats = &Deriver{Name: "step-stats", After: []*Deriver{LedgerShares},
-	Gives: []*Decl{runSteps, rankMarked, rankHow, rankFirst, rankWarm, rankWarmExtra, rankFirstOwner, rankCV, rankJitter, rankSlowOwn, rankSlowBy,
+	Gives: []*Decl{runSteps, rankMarked, rankHow, rankFirst, rankWarm, rankWarmExtra, rankFirstOwner, rankCV, rankCVLeast, rankJitter, rankSlowOwn, rankSlowBy,
 		rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch, rankDrift, rankDriftP, rankSaveDrift},
 	Run: func(p *Pass) {
 		least := -1
@@ -151,7 +152,7 @@ func (p *Pass) warmupOf(sub int, r *timeline.Reduced, x []float64) {
 
 func (p *Pass) spreadOf(sub int, s stepSeries) {
 	if s.why != "" {
-		p.missAll(sub, s.why, rankCV, rankJitter, rankSlowOwn, rankSlowBy, rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess,
+		p.missAll(sub, s.why, rankCV, rankCVLeast, rankJitter, rankSlowOwn, rankSlowBy, rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess,
 			rankSavePeriod, rankMatch, rankDrift, rankDriftP, rankSaveDrift)
 		return
 	}
@@ -165,6 +166,7 @@ func (p *Pass) spreadOf(sub int, s stepSeries) {
 		sum += f
 	}
 	p.Set(rankCV, sub, num(ledger.RobustCV(x)))
+	p.Set(rankCVLeast, sub, num(ledger.RobustCVLeast(x)))
 	low, above := quantile(x, 0.1), 0.0
 	for _, f := range x {
 		above += max(0, f-low)

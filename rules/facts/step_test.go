@@ -22,7 +22,7 @@ func TestStepsAreTooFew(t *testing.T) {
 	g := b.derive(t)
 	g.num("run", runSteps, 8)
 	g.num("rank0", rankMarked, 1)
-	for _, d := range []*Decl{rankCV, rankLost, rankPeriod, rankEta, rankDrift, rankDriftP} {
+	for _, d := range []*Decl{rankCV, rankCVLeast, rankLost, rankPeriod, rankEta, rankDrift, rankDriftP} {
 		g.missing("rank0", d, "only 8 complete steps")
 	}
 	g = newBench().derive(t)
@@ -56,6 +56,7 @@ func TestSpread(t *testing.T) {
 	}))
 	g := b.derive(t)
 	g.num("rank0", rankCV, 1.4826*0.01/0.11)
+	g.num("rank0", rankCVLeast, 1.4826*0.01/0.11) // all are equally far from the median
 	g.num("rank0", rankJitter, 20*0.02/(20*0.1+20*0.12))
 	g.num("rank0", rankOutliers, 0)
 	g.num("rank0", rankLost, 0)

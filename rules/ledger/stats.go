@@ -49,6 +49,22 @@ func RobustCV(v []float64) float64 {
 	return 1.4826 * MAD(v) / med
 }
 
+// RobustCVLeast is what RobustCV is at least, with 95 % confidence, of what v is a sample of: a few steps scatter more or less than the run
+// does. The deviation that half of all values exceed lies above the k-th of n with that confidence, whatever their distribution.
+func RobustCVLeast(v []float64) float64 {
+	n, med := float64(len(v)), Median(v)
+	k := int(n/2 + 0.5 - 1.645/2*math.Sqrt(n))
+	if med == 0 || k < 1 {
+		return 0
+	}
+	d := make([]float64, len(v))
+	for i, x := range v {
+		d[i] = math.Abs(x - med)
+	}
+	slices.Sort(d)
+	return 1.4826 * d[k-1] / med
+}
+
 // Outliers gives the places of values above median + 5*1.4826*MAD and above 1.2 median (MAD 0: above 1.2 median), and their lost share:
 // what they take above the median, out of the whole sum.
 func Outliers(v []float64) (at []int, lost float64) {

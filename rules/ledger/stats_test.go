@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -175,4 +176,37 @@ func TestL1Cost(t *testing.T) {
 			r.Fatalf("%v[%d:%d]: %v, want %v", x, a, b, got, want)
 		}
 	})
+}
+
+// Of many samples of a spread, the least that it can be lies above it in one of twenty at most, and not far below it where there are many steps.
+func TestRobustCVLeast(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	const cv = 0.04
+	for _, n := range []int{20, 24, 50, 200, 1000} {
+		above, sum := 0, 0.0
+		const draws = 2000
+		for range draws {
+			v := make([]float64, n)
+			for i := range v {
+				v[i] = 1 + cv*r.NormFloat64()
+			}
+			x := RobustCVLeast(v)
+			if x > RobustCV(v) {
+				t.Fatalf("%d values: at least %v, and %v measured", n, x, RobustCV(v))
+			}
+			sum += x
+			if x > cv {
+				above++
+			}
+		}
+		if above > draws*6/100 {
+			t.Errorf("%d values: above the true spread in %d of %d draws", n, above, draws)
+		}
+		if mean := sum / draws; mean < cv*(1-3/math.Sqrt(float64(n))) {
+			t.Errorf("%d values: %.4f on average, of a spread of %.4f", n, mean, cv)
+		}
+	}
+	if RobustCVLeast([]float64{1, 2, 3}) != 0 || RobustCVLeast(nil) != 0 {
+		t.Error("too few values prove a spread")
+	}
 }
