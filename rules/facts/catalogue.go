@@ -57,6 +57,7 @@ var Catalogue = []*Deriver{
 	// Stage comm.
 	Comm,
 	CommSpeed,
+	CommSaving,
 	CommPhases,
 	CommPaths,
 	Flight,
