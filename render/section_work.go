@@ -16,6 +16,9 @@ type Work struct {
 	FlopKnown    *float64 `json:"flop_known_frac"`
 	Roofline     *float64 `json:"roofline_frac"`
 	RoofTime     *float64 `json:"roofline_time_frac"`
+	MemoryBound  *float64 `json:"memory_bound_frac"`
+	MFUOf        *string  `json:"mfu_of"`
+	RoofOf       *string  `json:"roofline_of"`
 }
 
 // work takes what is known of each GPU's arithmetic from the facts.
@@ -31,10 +34,16 @@ func (b *builder) work() {
 		}{
 			{"gpu.kernel_unclassified_frac", &w.Unclassified}, {"gpu.mfu_frac", &w.MFU}, {"gpu.achieved_flop_per_s", &w.FlopRate}, {"gpu.step_flop_count", &w.FlopStep},
 			{"gpu.flop_known_frac", &w.FlopKnown}, {"gpu.roofline_frac", &w.Roofline}, {"gpu.roofline_time_frac", &w.RoofTime},
+			{"gpu.memory_bound_frac", &w.MemoryBound},
 		} {
 			if v, need := b.in.Facts.Get(sub, f.id); need == nil {
 				n := v.Num
 				*f.to, known = &n, true
+			}
+		}
+		for id, to := range map[facts.ID]**string{"gpu.mfu_says": &w.MFUOf, "gpu.roofline_says": &w.RoofOf} {
+			if v, need := b.in.Facts.Get(sub, id); need == nil {
+				*to = &v.Text
 			}
 		}
 		if known {
@@ -56,6 +65,22 @@ func workLead(r *Report) string {
 		}
 		return sum / float64(max(n, 1)), n > 0
 	}
+	// What all GPUs of which it is known say, else other words for it.
+	same := func(of func(w *Work) *string, other string) string {
+		s := ""
+		for i := range r.GPUs {
+			if w := r.GPUs[i].Work; w != nil && of(w) != nil {
+				if s != "" && s != *of(w) {
+					return other
+				}
+				s = *of(w)
+			}
+		}
+		if s == "" {
+			return other
+		}
+		return s
+	}
 	var out []string
 	if rate, ok := mean(func(w *Work) *float64 { return w.FlopRate }); ok {
 		s := fmt.Sprintf("Products, convolutions and attention of known shapes did %s\u00a0TFLOP/s over the window", digits(rate/1e12, 3, "\u202f"))
@@ -63,7 +88,7 @@ func workLead(r *Report) string {
 			s += fmt.Sprintf(", %s\u00a0TFLOP a step", digits(step/1e12, 3, "\u202f"))
 		}
 		if mfu, ok := mean(func(w *Work) *float64 { return w.MFU }); ok {
-			s += ": " + Pct1(mfu) + " of the part’s peak for their type (MFU)"
+			s += ": " + Pct1(mfu) + " (MFU) of " + same(func(w *Work) *string { return w.MFUOf }, "each part’s peak for their type")
 		}
 		if known, ok := mean(func(w *Work) *float64 { return w.FlopKnown }); ok && known < 0.995 {
 			s += "; shapes are known of " + Pct1(known) + " of their time, so it is at least that"
@@ -74,6 +99,12 @@ func workLead(r *Report) string {
 		s := "Operators of known shapes could take " + Pct1(roof) + " of their time at the rates that real kernels reach"
 		if t, ok := mean(func(w *Work) *float64 { return w.RoofTime }); ok {
 			s += "; they are " + Pct1(t) + " of kernel time"
+		}
+		if t, ok := mean(func(w *Work) *float64 { return w.MemoryBound }); ok {
+			s += ", and memory bounds " + Pct1(t) + " of them"
+		}
+		if of := same(func(w *Work) *string { return w.RoofOf }, ""); of != "" {
+			s += ". These rates: " + of
 		}
 		out = append(out, s+".")
 	}

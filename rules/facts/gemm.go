@@ -65,7 +65,7 @@ func elemBytes(dtype string) float64 {
 	switch dtype {
 	case "fp64":
 		return 8
-	case "fp32", "tf32":
+	case "fp32", "tf32", "fp32-matrix":
 		return 4
 	case "fp16", "bf16":
 		return 2
@@ -75,9 +75,12 @@ func elemBytes(dtype string) float64 {
 	return 0
 }
 
-// matmulType is the type whose peak bounds a product: an fp32 product on tensor cores is TF32. "" cannot be told.
-func matmulType(m *timeline.MatmulRow) string {
+// matmulType is the type whose peak bounds a product: an fp32 product on NVIDIA's tensor cores is TF32, AMD's matrix cores multiply FP32
+// as it is. "" cannot be told.
+func matmulType(m *timeline.MatmulRow, vendor string) string {
 	switch {
+	case m.DType == "fp32" && m.TensorCore > 0 && vendor == "amd":
+		return "fp32-matrix"
 	case m.DType == "fp32" && m.TensorCore > 0:
 		return "tf32"
 	case m.DType == "fp32" && m.TensorCore < 0, m.DType == "tf32" && m.TensorCore >= 0:
@@ -150,7 +153,7 @@ func (p *Pass) gemmOf(sub int, r *timeline.Reduced, c *Card) {
 
 // judgeable gives the peak rate that bounds a product; ok is false for one that the peak does not bound.
 func judgeable(x *timeline.MatmulRow, m ledger.GPUMatch) (peak float64, ok bool) {
-	dtype := matmulType(x)
+	dtype := matmulType(x, m.GPU.Vendor)
 	if dtype == "" {
 		return 0, false
 	}
@@ -173,23 +176,41 @@ func judgeable(x *timeline.MatmulRow, m ledger.GPUMatch) (peak float64, ok bool)
 	return peak, true
 }
 
-// clockRatio is the median SM clock under load over the clock behind the table's peaks; 1 and Inferred where it was not sampled.
+// clockRatio is the SM clock under load over the clock behind the table's peaks: the mean of the readings inside the traced window where at
+// least three are, else the median of all; 1 and Inferred where it was not sampled.
 func (p *Pass) clockRatio(c *Card, gpu *ledger.GPU) (float64, Confidence) {
 	clock := p.series(c, timeline.ClockSM)
 	if clock == nil || gpu.BoostHz == 0 {
 		return 1, timeline.Inferred
 	}
-	use := clock.Value
-	if util := p.series(c, timeline.SMBusy); util != nil {
-		use = nil
-		for i, j := range p.paired(util, clock) {
-			if j >= 0 && util.Value[i] >= clockUnderLoad {
-				use = append(use, clock.Value[j])
-			}
+	var traced timeline.Interval
+	if c.Trace >= 0 && placed(p.Base, clock) {
+		ref := p.Job.GPUs[c.Trace]
+		traced = p.Job.Ranks[ref.Rank].GPUs[ref.GPU].Window
+	}
+	var use, inside []float64
+	note := func(j int) {
+		use = append(use, clock.Value[j])
+		if clock.At[j] >= traced.Start && clock.At[j] <= traced.End && !traced.Empty() {
+			inside = append(inside, clock.Value[j])
 		}
 	}
-	if len(use) == 0 {
+	if util := p.series(c, timeline.SMBusy); util != nil {
+		for i, j := range p.paired(util, clock) {
+			if j >= 0 && util.Value[i] >= clockUnderLoad {
+				note(j)
+			}
+		}
+	} else {
+		for j := range clock.Value {
+			note(j)
+		}
+	}
+	switch {
+	case len(use) == 0:
 		return 1, timeline.Inferred
+	case len(inside) >= minLoad:
+		return mean(inside) / gpu.BoostHz, timeline.Measured
 	}
 	return median(use) / gpu.BoostHz, timeline.Measured
 }

@@ -147,11 +147,21 @@ func (p *Pass) kernelWork(sub int, c *Card, g *timeline.GPULedger, r *timeline.R
 	p.Set(gpuFusableSays, sub, Value{Text: fmt.Sprintf("%s, %d times", text, s.Count), Cover: 1, Refs: refs, NRefs: n, Conf: timeline.Measured})
 }
 
+// wrappers are kernels of libraries that run what their first template argument names.
+var wrappers = map[string]bool{"Kernel": true, "Kernel2": true, "device_kernel": true, "cutlass_cudnn_infer::Kernel": true, "cutlass_cudnn_train::Kernel": true,
+	"cutlass_cudnn::Kernel": true, "cutlass__5x_cudnn::Kernel": true}
+
 // short is a kernel's name without its template arguments and parameters, which are most of it.
 func short(name string) string {
 	name = strings.TrimPrefix(name, "void ")
 	for _, s := range []string{"at::native::", "(anonymous namespace)::", "cutlass::"} {
 		name = strings.ReplaceAll(name, s, "")
+	}
+	if i := strings.IndexByte(name, '<'); i > 0 && wrappers[name[:i]] { // the kernel is what it is given
+		name = strings.TrimPrefix(name[i+1:], "cutlass::")
+		if j := strings.IndexAny(name, ",<>("); j > 0 {
+			name = name[:j]
+		}
 	}
 	if i := strings.IndexAny(name, "<("); i > 0 {
 		inner := ""

@@ -44,6 +44,20 @@ func TestKernelWork(t *testing.T) {
 	}
 }
 
+func TestShortNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>(cutlass_80::Params)":            "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_...",
+		"void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)":                                            "cutlass_80_simt_sgemm_128x128_8x4_nn_align1",
+		"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> >(int)": "vectorized_elementwise_kernel of add",
+		"ampere_sgemm_128x64_nn": "ampere_sgemm_128x64_nn",
+		"void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<2>>>(flash::Params)": "flash::enable_sm90_or_later",
+	} {
+		if got := short(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestMFU(t *testing.T) {
 	r := handRank(0, h100, 1, timeline.Owners{timeline.Compute: 100 * ms})
 	r.Rank.Shapes = true
@@ -72,6 +86,15 @@ func TestMFU(t *testing.T) {
 	need := flop/(989e12*0.8) + 4e-3
 	near("gpu.roofline_frac", need/(float64(x.Dur)/1e9+18e-3))
 	near("gpu.roofline_time_frac", 1)
+	near("gpu.memory_bound_frac", 8/(float64(x.Dur)/1e6+18))
+	for id, text := range map[ID]string{
+		"gpu.mfu_says":      "989 TFLOP/s, the dense BF16 peak of H100 SXM at 1830 MHz",
+		"gpu.roofline_says": "80 % of peak, the best that real products reach on this part, at 1830 MHz, the clock behind the peak, as no clock was recorded; 2680 GB/s of memory, 80 % of its peak",
+	} {
+		if v, need := s.Get(subject(t, s, "gpu0"), id); need != nil || v.Text != text {
+			t.Errorf("%s reads %q (%v)", id, v.Text, need)
+		}
+	}
 
 	// Without the shapes of most of it nothing is said.
 	r.Rank.MatmulShapedNS = x.Dur / 4

@@ -95,7 +95,7 @@ func (p *Pass) kernelLines(i, keep int, cards map[*timeline.GPULedger]*Card) []K
 		s := float64(k.Shaped) / 1e9
 		l.FlopRate, l.ByteRate, l.WorkType = k.FLOP/s, k.Bytes/s, k.WorkType
 		if k.FLOP > 0 {
-			l.WorkType = matmulType(&timeline.MatmulRow{DType: k.WorkType, TensorCore: k.TensorCore})
+			l.WorkType = matmulType(&timeline.MatmulRow{DType: k.WorkType, TensorCore: k.TensorCore}, g.Device.Vendor)
 		}
 		if !known {
 			continue

@@ -791,7 +791,7 @@ func (r *reducer) matmuls() {
 		g.row.Kernel = r.tl.Names.Get(best)
 		k := r.n.kernelOf(best)
 		g.row.TensorCore = k.TensorCore
-		if g.row.DType == "" {
+		if g.row.DType == "" || g.row.DType == "fp32" && k.DType == "tf32" {
 			g.row.DType = k.DType
 		}
 		rows = append(rows, g.row)

@@ -69,6 +69,7 @@ type GPU struct {
 	CC         string
 	SMs        int
 	FP32, TF32 float64
+	FP32Matrix float64 // FP32 on matrix units; 0: the part has none for it, or its rate is FP32's
 	Half, FP8  float64 // Half: fp16 and, where BF16, bf16
 	BF16       bool
 	GB         []int   // sizes of memory it is sold with, decimal GB as in its name
@@ -91,6 +92,8 @@ func (g *GPU) Peak(dtype string) float64 {
 	switch dtype {
 	case "fp32":
 		return g.FP32
+	case "fp32-matrix":
+		return max(g.FP32, g.FP32Matrix)
 	case "tf32":
 		return g.TF32
 	case "fp16":
@@ -785,6 +788,7 @@ func (l *loader) gpus(t *Tables) {
 		CC         string   `yaml:"cc"`
 		FP32       float64  `yaml:"fp32"`
 		TF32       float64  `yaml:"tf32"`
+		FP32Matrix float64  `yaml:"fp32_matrix"`
 		Half       float64  `yaml:"half"`
 		FP8        float64  `yaml:"fp8"`
 		BF16       *bool    `yaml:"bf16"`
@@ -823,7 +827,7 @@ func (l *loader) gpus(t *Tables) {
 			}
 			seen[strings.ToLower(n)] = r.Line
 		}
-		g := GPU{ID: v.ID, Vendor: v.Vendor, CC: v.CC, SMs: v.SMs, FP32: v.FP32 * 1e12, TF32: v.TF32 * 1e12, Half: v.Half * 1e12, FP8: v.FP8 * 1e12,
+		g := GPU{ID: v.ID, Vendor: v.Vendor, CC: v.CC, SMs: v.SMs, FP32: v.FP32 * 1e12, TF32: v.TF32 * 1e12, FP32Matrix: v.FP32Matrix * 1e12, Half: v.Half * 1e12, FP8: v.FP8 * 1e12,
 			BF16: v.BF16 == nil || *v.BF16, GB: v.GB, BW: v.BW * 1e9, TDP: v.TDP, BaseHz: v.Base * 1e6, BoostHz: v.Boost * 1e6, MaxHz: v.Max * 1e6,
 			PCIe: v.PCIe, NVLink: v.NVLink * 1e9, NVLinks: v.Links, Achievable: v.Achievable, Conf: v.Conf, Names: v.Names, Exact: v.Exact}
 		if g.Vendor == "" {

@@ -69,8 +69,8 @@ func set(names ...string) map[string]bool {
 // operator is known to do otherwise. 0 where a list of tensors or a type that nobody knows is among them, or the sizes do not tell.
 func (r *reducer) movedBytes(op string, in [][]int64, types []string) float64 {
 	base := strings.TrimSuffix(strings.TrimPrefix(op, "aten::"), "_")
-	if gathering[base] {
-		return 0
+	if gathering[base] || !strings.HasPrefix(op, "aten::") && !strings.HasPrefix(op, "triton_") {
+		return 0 // of an operator made of several nobody knows what stays inside
 	}
 	var sum, most, rows float64
 	for i, dims := range in {

@@ -78,7 +78,9 @@ func TestArithmeticOfShapes(t *testing.T) {
 		{"aten::add", [][]int64{{1024, 1024}, {1024}}, []string{"c10::Half", "c10::Half"}, 2*2<<20 + 2048},
 		{"aten::add", [][]int64{nil, {1024}}, []string{"TensorList", "float"}, 0}, // a list of tensors: not known
 		{"aten::add", [][]int64{{8}}, []string{"Quantized"}, 0},
-		{"aten::copy_", [][]int64{{1024}, {1024}, {}}, []string{"c10::BFloat16", "float", "Scalar"}, 6 << 10},      // reads the one and writes the other
+		{"aten::copy_", [][]int64{{1024}, {1024}, {}}, []string{"c10::BFloat16", "float", "Scalar"}, 6 << 10}, // reads the one and writes the other
+		{"vllm::moe_forward", [][]int64{{1024}}, []string{"float"}, 0},                                        // several kernels, whose data lies between them
+		{"triton_poi_fused_add_0", [][]int64{{1024}}, []string{"float"}, 8 << 10},
 		{"aten::fill_", [][]int64{{1024}, {}}, []string{"float", "Scalar"}, 4 << 10},                               // writes and reads nothing
 		{"aten::sum", [][]int64{{1024, 1024}, {}, {}, {}}, []string{"float", "ScalarList", "", ""}, 4 << 20},       // what it writes is small
 		{"aten::embedding", [][]int64{{32000, 1024}, {2, 64}}, []string{"float", "long int"}, 128*8 + 2*128*4<<10}, // reads the rows that are asked for
