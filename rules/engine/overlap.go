@@ -50,10 +50,49 @@ func (rs *Rules) overlaps(set *facts.Set, checks []Check, subs []int) {
 			}
 		}
 	}
+	in := InputOf(set)
+	cause := in.cause(checks)
+	for i := range checks {
+		if late := &checks[i]; late.Rule.Class == Straggler && late.Outcome == Finding && late.Saving != nil {
+			for j := range checks {
+				if c := &checks[j]; c.Outcome == Finding && c.Saving != nil && in.ofLateRank(c, cause) {
+					add(i, j)
+					add(j, i)
+				}
+			}
+		}
+	}
 	for i := range checks {
 		ids := checks[i].Overlaps
 		sort.Slice(ids, func(a, b int) bool { return place[ids[a]] < place[ids[b]] })
 	}
+}
+
+// ofLateRank tells whether a finding on the late rank is of what makes it late: its saving is then the same time as what the others wait. A card that
+// runs slower does so in its kernels too.
+func (in *VerdictInput) ofLateRank(c *Check, cause string) bool {
+	if in.Culprit < 0 || c.Subject.Kind < facts.Rank || c.Subject.Rank != in.Culprit {
+		return false
+	}
+	return c.Rule.Class != "" && (c.Rule.Class == cause || cause == Hardware && c.Rule.Class == ComputeInefficient)
+}
+
+// mended are the rules that found nothing but what makes the late rank late, where its lateness is a finding too: who mends that has mended these.
+func (in *VerdictInput) mended(checks []Check, cause string) map[string]bool {
+	out := map[string]bool{}
+	lateness := false
+	for i := range checks {
+		if c := &checks[i]; c.Outcome == Finding {
+			lateness = lateness || c.Rule.Class == Straggler && c.Saving != nil
+			if _, seen := out[c.Rule.ID]; !seen || !in.ofLateRank(c, cause) {
+				out[c.Rule.ID] = in.ofLateRank(c, cause)
+			}
+		}
+	}
+	if !lateness {
+		return map[string]bool{}
+	}
+	return out
 }
 
 // claim is a saving on one GPU.

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gpureport/ingest/unit"
@@ -345,10 +346,38 @@ func (in *VerdictInput) of(cs ClassShare, shares []ClassShare, checks []Check, c
 		v.Culprit, v.Cause = in.Culprit, cause
 		v.Owner = "comm.peer-wait"
 	}
-	if next := largest(shares, cs.Class); next.Frac > 0 {
+	rest := shares
+	if cs.Class == Straggler {
+		rest = in.afterLateness(shares, checks, cause, frac)
+	}
+	if next := largest(rest, cs.Class); next.Frac > 0 && next.Frac >= verdictFloor*(1-frac)-tie {
 		v.Next, v.NextFrac = next.Class, next.Frac
 	}
 	return v
+}
+
+// afterLateness are the shares that are left when the late rank is mended: without the findings of what made it late, and without the transfers that
+// its peers had in sight only because they waited.
+func (in *VerdictInput) afterLateness(shares []ClassShare, checks []Check, cause string, late float64) []ClassShare {
+	mended := in.mended(checks, cause)
+	hidden := 0.0
+	for _, g := range in.GPUs {
+		if w, ok := in.PeerWait[g]; ok && in.Culprit >= 0 && in.Subjects[g].Rank != in.Culprit {
+			hidden += max(0, late-w) / float64(len(in.GPUs))
+		}
+	}
+	var out []ClassShare
+	for _, s := range shares {
+		left := slices.DeleteFunc(slices.Clone(s.Evidence), func(id string) bool { return mended[id] })
+		if len(left) == 0 {
+			continue
+		}
+		if s.Class == Communication {
+			s.Frac = max(0, s.Frac-hidden)
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // sure is the highest confidence whose findings alone give the same verdict: a hint that adds a little does not make a measured cause

@@ -18,6 +18,7 @@ const (
 // WhatIf is what the step would be without the time that some findings hold: a ceiling, as fixes rarely return all of it.
 type WhatIf struct {
 	Fix    []string // rule ids in checklist order; no two claim the same time
+	Same   []string // of one fix: other findings of the same time, in checklist order; mended with it
 	Frac   float64  // of step time: the most that is returned
 	Next   string   // ledger owner that holds most of what is left, of the rank that then sets the step; "compute", or "host" where its work is what is left
 	Capped bool     // the findings' own savings come to more
@@ -50,7 +51,14 @@ func WhatIfs(checks []Check, in VerdictInput, set *facts.Set) []WhatIf {
 			ids = append(ids, c.Rule.ID)
 		}
 	}
-	ids = m.mended(checks, ids, rules)
+	mended := m.in.mended(checks, m.cause)
+	all := ids
+	ids = nil
+	for _, id := range all {
+		if !mended[id] {
+			ids = append(ids, id)
+		}
+	}
 	alone := map[string]WhatIf{}
 	for _, id := range ids {
 		alone[id] = m.without(id)
@@ -70,8 +78,14 @@ func WhatIfs(checks []Check, in VerdictInput, set *facts.Set) []WhatIf {
 		}
 	}
 	var out []WhatIf
-	for _, id := range picks {
-		out = append(out, alone[id])
+	for _, pick := range picks {
+		w := alone[pick]
+		for _, id := range all {
+			if !known(picks, id) && (m.same(rules[pick], rules[id]) || mended[id] && rules[pick].Class == Straggler) {
+				w.Same = append(w.Same, id)
+			}
+		}
+		out = append(out, w)
 	}
 	sorted := func(fix ...string) []string {
 		slices.SortFunc(fix, func(a, b string) int { return cmp.Compare(place[a], place[b]) })
@@ -112,21 +126,6 @@ func (m *model) same(a, b *Rule) bool {
 		return a.Class == Straggler && (b.Class == Straggler || m.in.Culprit >= 0 && b.Class == m.cause)
 	}
 	return sameTime(a, b) || late(a, b) || late(b, a)
-}
-
-// mended leaves out what only the late rank suffers from, where its lateness is a fix: that is the same, and counts as lateness.
-func (m *model) mended(checks []Check, ids []string, rules map[string]*Rule) []string {
-	lateness := slices.ContainsFunc(ids, func(id string) bool { return rules[id].Class == Straggler })
-	if m.in.Culprit < 0 || !lateness {
-		return ids
-	}
-	wide := map[string]bool{}
-	for i := range checks {
-		if c := &checks[i]; c.Outcome == Finding && (c.Subject.Kind < facts.Rank || c.Subject.Rank != m.in.Culprit) {
-			wide[c.Rule.ID] = true
-		}
-	}
-	return slices.DeleteFunc(ids, func(id string) bool { return rules[id].Class == m.cause && !wide[id] })
 }
 
 // left is what a fix leaves of one GPU's step.
@@ -182,7 +181,7 @@ func (m *model) rest(g int, fix []string) (l left, late float64) {
 				continue
 			}
 			if c.Rule.Class == Straggler {
-				late = max(late, m.lateness(*c.Saving))
+				late = max(late, *c.Saving)
 			} else {
 				cl = append(cl, claim{c, *c.Saving})
 			}
@@ -195,6 +194,13 @@ func (m *model) rest(g int, fix []string) (l left, late float64) {
 	}
 	if !m.shared {
 		l.owners["comm.peer-wait"] = 0
+	}
+	if late > 0 && in.Culprit >= 0 && in.Subjects[g].Rank != in.Culprit {
+		// Transfers that the late rank brought to light hide again.
+		if gone := min(late, m.held(g)-m.culpritHeld()); gone > wait {
+			take(l.owners, gone-wait, []string{"comm.transfer", "comm.undivided"})
+			wait = gone
+		}
 	}
 	_, chosen := disjointSum(cl)
 	gaps, free, kernels, relief := 0.0, 0.0, 0.0, 0.0
@@ -247,22 +253,20 @@ func (m *model) rest(g int, fix []string) (l left, late float64) {
 	return l, late
 }
 
-// lateness is how much earlier the late rank would have to come: as much as its peers waited, longest; where it changes who that is, what
-// all waited on average.
-func (m *model) lateness(mean float64) float64 {
-	if m.in.Culprit < 0 {
-		return mean
-	}
-	longest := 0.0
+// held is a GPU's time in collectives that nothing hides.
+func (m *model) held(g int) float64 {
+	return m.in.PeerWait[g] + m.num(g, ownerFact("comm.transfer")) + m.num(g, ownerFact("comm.undivided"))
+}
+
+// culpritHeld is the late rank's.
+func (m *model) culpritHeld() float64 {
+	least := 1.0
 	for _, g := range m.in.GPUs {
-		if m.in.Subjects[g].Rank != m.in.Culprit {
-			longest = max(longest, m.in.PeerWait[g])
+		if m.in.Subjects[g].Rank == m.in.Culprit {
+			least = min(least, m.held(g))
 		}
 	}
-	if longest == 0 {
-		return mean
-	}
-	return longest
+	return least
 }
 
 // covers are the owners whose time a rule's saving is.

@@ -37,7 +37,7 @@ func TestWhatIfs(t *testing.T) {
 			[]string{"r0: 0.400 host.python @0", "r1: 0.100 compute @0", "r0 r1: 0.500 compute @0"}},
 		{"findings of one time are one fix", owned{"compute": {.6}, "busy": {.6}, "host_dataloader": {.4}},
 			[]found{{DataPipeline, []float64{none, .4}, "host.dataloader", 0, false}, {DataPipeline, []float64{none, .4}, "host.dataloader", 0, false}}, none, "",
-			[]string{"r1: 0.400 compute @0"}},
+			[]string{"r1: 0.400 compute @0 same r0"}},
 		{"a hint is no fix", owned{"compute": {.6}, "busy": {.6}, "host_dataloader": {.4}},
 			[]found{{DataPipeline, []float64{none, .4}, "host.dataloader", confHint, false}}, none, "", nil},
 		{"the others set the step", owned{"compute": {.5, .5}, "busy": {.7, .7}, "host_launch": {.3, .1}, "comm_peer_wait": {0, .1}, "comm_transfer": {.2, .2}},
@@ -49,13 +49,21 @@ func TestWhatIfs(t *testing.T) {
 			[]string{"r0: 0.150 host.launch @1"}}, // the mean of 30 and 0
 		{"a late rank and what makes it late are one fix", owned{"compute": {.6, .6, .6, .6}, "busy": {1, 1, 1, .7}, "comm_peer_wait": {.3, .3, .3, 0},
 			"comm_transfer": {.1, .1, .1, .1}, "host_dataloader": {0, 0, 0, .3}},
-			[]found{{Straggler, []float64{.225}, "comm.peer-wait", 0, false}, {DataPipeline, []float64{none, none, none, .3}, "host.dataloader", 0, false},
+			[]found{{Straggler, []float64{.3}, "comm.peer-wait", 0, false}, {DataPipeline, []float64{none, none, none, .3}, "host.dataloader", 0, false},
 				{Communication, []float64{.1, .1, .1, .1}, "comm.transfer", 0, false}}, 3, DataPipeline,
 			// lateness: all ranks' own time is 70, which the late one reaches too; transfer: own times less 10, the late one's is 90; both: 60
-			[]string{"r0: 0.300 comm.transfer @0", "r2: 0.100 host.dataloader @3", "r0 r2: 0.400 compute @0"}},
+			[]string{"r0: 0.300 comm.transfer @0 same r1", "r2: 0.100 host.dataloader @3", "r0 r2: 0.400 compute @0"}},
+		{"transfers that lateness brings to light go with it", owned{"compute": {.63, .63, .63, .63}, "busy": {1, 1, 1, .7}, "comm_peer_wait": {.28, .28, .28, 0},
+			"comm_transfer": {.09, .09, .09, .01}, "host_dataloader": {0, 0, 0, .36}},
+			[]found{{Straggler, []float64{.36}, "comm.peer-wait", 0, false}}, 3, DataPipeline,
+			// the promise is the step's: all need 64 then, the peers too, whose 8 of transfers hide again
+			[]string{"r0: 0.360 compute @0"}},
+		{"a card that makes its rank late has no second fault", owned{"compute": {.75, .98}, "busy": {1, 1}, "comm_peer_wait": {.2, 0}, "comm_transfer": {.05, .02}},
+			[]found{{Straggler, []float64{.23}, "comm.peer-wait", 0, false}, {Hardware, []float64{none, .23}, "", 0, false}, {ComputeInefficient, []float64{none, .25}, "compute", 0, false}}, 1, Hardware,
+			[]string{"r0: 0.230 compute @0 same r1 r2"}},
 		{"nobody can be faster than the second latest", owned{"compute": {.6, .6, .6}, "busy": {1, 1, .7}, "comm_peer_wait": {.3, .1, 0}, "host_dataloader": {.1, .3, .4}},
 			[]found{{Straggler, []float64{.13}, "comm.peer-wait", 0, false}}, 2, DataPipeline,
-			// rank 2 comes 30 earlier, but rank 1 needs 90
+			// rank 2 could come 13 earlier, but rank 1 needs 90
 			[]string{"r0: 0.100 host.dataloader @1 capped"}},
 		{"waiting for now one, now another", owned{"compute": {.7, .7}, "busy": {1, 1}, "comm_peer_wait": {.2, .2}, "comm_transfer": {.1, .1}},
 			[]found{{Straggler, []float64{.2}, "comm.peer-wait", 0, false}}, none, "",
@@ -106,6 +114,9 @@ func TestWhatIfs(t *testing.T) {
 			if w.Capped {
 				s += " capped"
 			}
+			if len(w.Same) > 0 {
+				s += " same " + strings.ReplaceAll(strings.Join(w.Same, " "), "idle.", "")
+			}
 			got = append(got, s)
 		}
 		if a, b := strings.Join(got, "\n"), strings.Join(c.want, "\n"); a != b {
@@ -153,5 +164,31 @@ func TestWhatIfsGrow(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What the others wait for the late rank, and what holds it, is one time; the same trouble on another rank is its own.
+func TestLateRanksTimeIsOneTime(t *testing.T) {
+	rule := func(id, class, fact string) string {
+		return "id: " + id + "\ntitle: T\nper: gpu\nclass: " + class + "\nfinding_if: gpu." + fact + "_frac > 0\nsaving: gpu." + fact + "_frac\nconfidence: measured\nsays: s\ncases: []\n"
+	}
+	rs := mustLoad(t, folder(gateG9, "idle.loader", rule("idle.loader", DataPipeline, "host_dataloader"), "idle.launch", rule("idle.launch", HostBound, "host_launch"),
+		"comm.late", rule("comm.late", Straggler, "comm_peer_wait")))
+	set := machine(2)
+	for i, g := range set.Of(facts.GPU) {
+		set.Put(g, "gpu.comm_peer_wait_frac", val([]float64{.3, 0}[i]))
+		set.Put(g, "gpu.host_dataloader_frac", val([]float64{.1, .3}[i]))
+		set.Put(g, "gpu.host_launch_frac", val(.1))
+	}
+	set.Put(0, factCulprit, val(1))
+	set.Put(0, factCause, facts.Value{Text: DataPipeline})
+	got := ""
+	for _, c := range rs.Evaluate(set) {
+		if c.Outcome == Finding {
+			got += fmt.Sprintln(c.Rule.ID, c.Subject.ID, c.Overlaps)
+		}
+	}
+	if want := "idle.loader gpu0 []\nidle.loader gpu1 [comm.late]\nidle.launch gpu0 []\nidle.launch gpu1 []\ncomm.late gpu0 [idle.loader]\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
