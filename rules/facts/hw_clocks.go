@@ -494,12 +494,12 @@ func (p *Pass) throttledClock(c *Card, s *timeline.Series, mask uint64) float64 
 // around is how far from the traced window a clock reading may lie to speak of it: traces last seconds, logs read once a second.
 const around = timeline.Time(5e9)
 
-// clockLost is the mean share of the healthy clock that the reasons took, over the samples under load: of those around the traced
-// window if the log shows at least three there, for throttling comes and goes, else of the whole log.
+// clockLost is the mean share of the healthy clock that the reasons took, over the samples under load: of those inside the traced window if
+// the log shows at least three there, else of those around it, for throttling comes and goes, else of the whole log.
 func (p *Pass) clockLost(c *Card, s *timeline.Series, mask uint64, healthy float64, traced timeline.Interval) float64 {
 	bits := p.series(c, timeline.Reasons)
 	beside := p.paired(s, bits)
-	var all, near []float64
+	var all, near, inside []float64
 	for _, j := range p.under(p.loadOf(c), s) {
 		k := beside[j]
 		if k < 0 {
@@ -512,9 +512,14 @@ func (p *Pass) clockLost(c *Card, s *timeline.Series, mask uint64, healthy float
 		all = append(all, lost)
 		if placed(p.Base, s) && s.At[j] >= traced.Start-around && s.At[j] <= traced.End+around {
 			near = append(near, lost)
+			if s.At[j] >= traced.Start && s.At[j] <= traced.End {
+				inside = append(inside, lost)
+			}
 		}
 	}
 	switch {
+	case len(inside) >= minLoad:
+		return mean(inside)
 	case len(near) >= minLoad:
 		return mean(near)
 	case len(all) > 0:

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpureport/ingest/timeline"
+	"gpureport/rules/ledger"
 )
 
 // A state that was saved twice, a file each, says as much as a log with two readings; other formats may count otherwise and stay aside.
@@ -39,4 +40,30 @@ func TestCounterWithoutTime(t *testing.T) {
 	g := b.derive(t)
 	g.num("gpu0", gpuReplays, 88)
 	g.missing("gpu0", gpuReplayRate, "not known")
+}
+
+// What heat took of a trace that lasts for many readings is told by those inside it, and so is the clock that its products ran at.
+func TestClocksInsideLongTraces(t *testing.T) {
+	b := newBench()
+	d := b.device(0, a100, "")
+	cut := append(append(flat(4, 1.41e9), flat(8, 0.705e9)...), flat(100, 1.41e9)...)
+	bits := append(append(flat(4, 0), flat(8, reasonSWThermal)...), flat(100, 0)...)
+	b.series(d, timeline.SMBusy, 1, flat(112, 1)...)
+	b.series(d, timeline.ClockSM, 1, cut...)
+	b.series(d, timeline.Reasons, 1, bits...)
+	b.in.Base.Clocks[0].Error = 1e9 // which steps were slowed cannot be told
+	l := steps(24, 0.5, func(int) owned { return nil })
+	l.Subs[timeline.Compute] = []timeline.SubNS{{Sub: timeline.SubMatmul, NS: 12e9}}
+	b.rank(0, "a", l)
+	b.in.Logs = map[string][]timeline.DeviceID{"gpu0": {0}}
+	b.derive(t).about("gpu0", gpuSaveHeat, 8.0/12*0.5, 0.03)
+
+	p := &Pass{Input: b.in}
+	if ratio, conf := p.clockRatio(&Cards(b.in)[0], &ledger.GPU{BoostHz: 1.41e9}); ratio > 0.72 || ratio < 0.65 || conf != timeline.Measured {
+		t.Errorf("clock ratio %.3f, %v", ratio, conf)
+	}
+	b.in.Base.Clocks[0].How = timeline.Unplaced // nobody knows which readings are of the trace
+	if ratio, _ := p.clockRatio(&Cards(b.in)[0], &ledger.GPU{BoostHz: 1.41e9}); ratio != 1 {
+		t.Errorf("clock ratio %.3f", ratio)
+	}
 }
