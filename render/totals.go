@@ -76,7 +76,9 @@ func (b *builder) summarySentence(run int) string {
 		return ""
 	}
 	const head = "Sums without a time axis cannot say who held the time"
-	if s, ok := get("run.summary_kernels_s"); ok {
+	if s, ok := get("run.summary_kernels_s"); ok && s == 0 {
+		return sentence(head + ", and they list no kernel time")
+	} else if ok {
 		best, share := "", 0.0
 		for _, c := range []struct {
 			id   facts.ID
