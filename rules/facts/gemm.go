@@ -65,7 +65,7 @@ func elemBytes(dtype string) float64 {
 	switch dtype {
 	case "fp64":
 		return 8
-	case "fp32", "tf32":
+	case "fp32", "tf32", "fp32-matrix":
 		return 4
 	case "fp16", "bf16":
 		return 2
@@ -75,9 +75,12 @@ func elemBytes(dtype string) float64 {
 	return 0
 }
 
-// matmulType is the type whose peak bounds a product: an fp32 product on tensor cores is TF32. "" cannot be told.
-func matmulType(m *timeline.MatmulRow) string {
+// matmulType is the type whose peak bounds a product: an fp32 product on NVIDIA's tensor cores is TF32, AMD's matrix cores multiply FP32
+// as it is. "" cannot be told.
+func matmulType(m *timeline.MatmulRow, vendor string) string {
 	switch {
+	case m.DType == "fp32" && m.TensorCore > 0 && vendor == "amd":
+		return "fp32-matrix"
 	case m.DType == "fp32" && m.TensorCore > 0:
 		return "tf32"
 	case m.DType == "fp32" && m.TensorCore < 0, m.DType == "tf32" && m.TensorCore >= 0:
@@ -150,7 +153,7 @@ func (p *Pass) gemmOf(sub int, r *timeline.Reduced, c *Card) {
 
 // judgeable gives the peak rate that bounds a product; ok is false for one that the peak does not bound.
 func judgeable(x *timeline.MatmulRow, m ledger.GPUMatch) (peak float64, ok bool) {
-	dtype := matmulType(x)
+	dtype := matmulType(x, m.GPU.Vendor)
 	if dtype == "" {
 		return 0, false
 	}
