@@ -238,22 +238,26 @@ func (p *Pass) sxids() {
 var (
 	gpuRemapPending = &Decl{ID: "gpu.remap_pending_flag", Doc: "Whether a row remap or page retirement of the GPU's memory waits for a reset.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
 	gpuRemapFailed  = &Decl{ID: "gpu.remap_failed_flag", Doc: "Whether a row of the GPU's memory could not be remapped.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
+	gpuSRAM         = &Decl{ID: "gpu.sram_threshold_flag", Doc: "Whether the driver says that errors of the GPU's SRAM passed its threshold; no where it states other errors of the memory and not this.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
 	gpuECC          = &Decl{ID: "gpu.ecc_uncorrected_count", Doc: "Uncorrected memory errors of the GPU since its driver was loaded; where only the total of the card's life is recorded, how far it rose inside the window.", Unit: unit.Count, Per: GPU, Max: 1e15, Capture: "C3"}
 	gpuRecovery     = &Decl{ID: "gpu.reset_required_flag", Doc: "Whether the driver says that the GPU needs a reset, a reboot or a drain.", Unit: unit.Flag, Per: GPU, Max: 1, Capture: "C3"}
 )
 
 // ECC asks whether the GPU's memory broke: remaps that wait or failed, uncorrected errors, a recovery action that the driver asks for.
 // Correctable errors are never asked: they explain no slow step. Missing where no source states them.
-var ECC = &Deriver{Name: "ecc", Gives: []*Decl{gpuRemapPending, gpuRemapFailed, gpuECC, gpuRecovery}, Run: func(p *Pass) {
+var ECC = &Deriver{Name: "ecc", Gives: []*Decl{gpuRemapPending, gpuRemapFailed, gpuSRAM, gpuECC, gpuRecovery}, Run: func(p *Pass) {
 	p.eachGPU(func(sub int, c *Card, _ *timeline.GPULedger, _ *timeline.Reduced) {
 		p.highest(gpuRemapPending, sub, c, "row remaps", timeline.RemapPending, timeline.RetirePending)
 		p.highest(gpuRemapFailed, sub, c, "row remaps", timeline.RemapFailed)
 		p.uncorrected(sub, c)
+		p.sramThreshold(sub, c)
 		v, ok := Value{Cover: 1, Conf: timeline.Measured}, false
-		if a, has := p.attr(c, timeline.AttrResetRequired); has {
-			ok = true
-			if a.Value > 0 || strings.EqualFold(a.Text, "yes") {
-				v.Num, v.Refs, v.NRefs = 1, p.attrRef(&a), 1
+		for _, name := range []string{timeline.AttrResetRequired, timeline.AttrDrain} {
+			if a, has := p.attr(c, name); has {
+				ok = true
+				if a.Value > 0 || strings.EqualFold(a.Text, "yes") {
+					v.Num, v.Refs, v.NRefs = 1, p.attrRef(&a), 1
+				}
 			}
 		}
 		if a, has := p.attr(c, timeline.AttrRecovery); has {
@@ -318,6 +322,25 @@ func (p *Pass) uncorrected(sub int, c *Card) {
 	}
 	v.Num = min(v.Num, gpuECC.Max)
 	p.Set(gpuECC, sub, v)
+}
+
+// sramThreshold tells whether the threshold of SRAM errors was passed. Older parts have none and their drivers print none.
+func (p *Pass) sramThreshold(sub int, c *Card) {
+	v := Value{Cover: 1, Conf: timeline.Measured}
+	if a, has := p.attr(c, timeline.AttrSRAMThreshold); has {
+		if a.Value > 0 {
+			v.Num, v.Refs, v.NRefs = 1, p.attrRef(&a), 1
+		}
+		p.Set(gpuSRAM, sub, v)
+		return
+	}
+	for _, d := range []*Decl{gpuRemapPending, gpuRemapFailed, gpuECC} {
+		if _, ok := p.Get(d, sub); ok {
+			p.Set(gpuSRAM, sub, v)
+			return
+		}
+	}
+	p.Miss(gpuSRAM, sub, p.noMetric(c, "errors of its SRAM"))
 }
 
 // highest sets d to the highest reading of the metrics.

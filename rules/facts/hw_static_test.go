@@ -102,6 +102,20 @@ func TestECC(t *testing.T) {
 	b = newBench()
 	b.series(b.device(0, a100, ""), timeline.ECCUncorrected, 1, 7)
 	b.derive(t).missing("gpu0", gpuECC, "whole life (7)")
+
+	// A threshold that the driver does not print is one that the part does not have; where no state of the memory is known it is missing.
+	b = newBench()
+	d = b.device(0, a100, "")
+	b.series(d, timeline.SMBusy, 1, flat(10, 1)...)
+	b.derive(t).missing("gpu0", gpuSRAM, "SRAM")
+	b.series(d, timeline.RemapFailed, 1, 0, 0)
+	b.derive(t).num("gpu0", gpuSRAM, 0)
+	b.attr(b.track(0, d), timeline.AttrSRAMThreshold, "", 1, unit.Flag)
+	b.derive(t).num("gpu0", gpuSRAM, 1)
+	b.attr(b.track(0, d), timeline.AttrDrain, "", 0, unit.Flag)
+	b.derive(t).num("gpu0", gpuRecovery, 0)
+	b.in.Base.Attrs[1].Value = 1
+	b.derive(t).num("gpu0", gpuRecovery, 1)
 }
 
 func TestPowerLimitOfPeers(t *testing.T) {
