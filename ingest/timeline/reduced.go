@@ -252,7 +252,7 @@ type RankTables struct {
 
 	Tokenize     Held // turning text into tokens
 	Collect      Held // collecting garbage, as Python frames and ranges show it
-	WorkerStarts Held // starting processes inside the loader
+	WorkerStarts Held // starting processes inside the loader, after the first analysed step
 }
 
 // CallRow is one host name's total.

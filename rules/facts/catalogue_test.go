@@ -69,8 +69,8 @@ func TestRecipesAreWhole(t *testing.T) {
 		}
 		seen[r.ID] = true
 	}
-	if len(Recipes) != 17 {
-		t.Errorf("%d recipes, C1 to C17 are 17", len(Recipes))
+	if len(Recipes) != 18 {
+		t.Errorf("%d recipes, C1 to C18 are 18", len(Recipes))
 	}
 }
 

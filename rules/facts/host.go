@@ -36,7 +36,7 @@ var (
 	hostWrites   = hostDecl("host.disk_write_bytes_per_s", unit.BytePerSecond, 1e13, "Mean rate written to all disks together.")
 	hostReadFall = hostDecl("host.disk_read_fall_frac", unit.Frac, 1, "How far the rate read from disks fell from the first third of the readings to the last, out of the first.")
 	hostBlocked  = hostDecl("host.blocked_frac", unit.Frac, 1, "Share of readings in which a task waited for a disk (state D).")
-	hostWorkers  = hostDecl("host.workers_count", unit.Count, 1e6, "Processes that look like DataLoader workers: named so, or of the command that uses the GPUs without using one.")
+	hostWorkers  = hostDecl("host.workers_count", unit.Count, 1e6, "Processes at one time that look like DataLoader workers: named so, or of the command that uses the GPUs without using one.")
 	hostWorkCPU  = hostDecl("host.workers_full_frac", unit.Frac, 1, "Share of the workers that kept 90 % of a CPU or more busy, on average.")
 	hostWorkIO   = hostDecl("host.worker_io_frac", unit.Frac, 1, "Mean share of time in which a worker waited for a disk.")
 	hostThreads  = hostDecl("host.threads_per_cpu_count", unit.Count, 1e6, "Threads of the workers and of the processes that use the GPUs, per CPU.")
@@ -294,16 +294,11 @@ func isPartition(name string, all []hostSeries) bool {
 	return false
 }
 
-// workersOf finds the processes that look like DataLoader workers. PyTorch names them pt_data_worker; where only the command is known,
-// those of the same command as a process that uses a GPU, that use none themselves, count.
-func (p *Pass) workersOf(sub int, quota, cpus float64, known bool) {
-	procs := p.hostSeries(sub, timeline.TrackProcess, timeline.ProcCPU)
-	all := []*Decl{hostWorkers, hostWorkCPU, hostWorkIO, hostThreads, hostWanted}
-	if len(procs) == 0 {
-		p.missAll(sub, p.noHost("processes"), all...)
-		return
-	}
-	onGPU := map[int64]bool{}
+// loaders finds the processes of a host that look like DataLoader workers. PyTorch names them pt_data_worker; where only the command is known,
+// those of the same command as a process that uses a GPU, that use none themselves, count. mains are those that use one.
+func (p *Pass) loaders(sub int) (procs, workers []hostSeries, onGPU map[int64]bool, mains int) {
+	procs = p.hostSeries(sub, timeline.TrackProcess, timeline.ProcCPU)
+	onGPU = map[int64]bool{}
 	for _, r := range p.Job.Ranks {
 		if r.Process.PID > 0 {
 			onGPU[r.Process.PID] = true
@@ -323,14 +318,12 @@ func (p *Pass) workersOf(sub int, quota, cpus float64, known bool) {
 		}
 	}
 	commands := map[string]bool{}
-	mains := 0
 	for i := range procs {
 		if onGPU[procs[i].thread] {
 			mains++
 			commands[procs[i].name] = true
 		}
 	}
-	var workers []hostSeries
 	for i := range procs {
 		h := procs[i]
 		named := strings.HasPrefix(h.name, "pt_data_worker") || strings.Contains(h.name, "DataLoader")
@@ -338,14 +331,41 @@ func (p *Pass) workersOf(sub int, quota, cpus float64, known bool) {
 			workers = append(workers, h)
 		}
 	}
-	v := p.sampled(&procs[0].s, float64(len(workers)))
+	return procs, workers, onGPU, mains
+}
+
+// atOnce is how many of the processes live at one time at most, by their readings: a loader that makes its workers anew has many in all.
+func atOnce(procs []hostSeries) int {
+	most := 0
+	for i := range procs {
+		n, at := 0, procs[i].s.At[0]
+		for k := range procs {
+			if s := procs[k].s.At; s[0] <= at && at <= s[len(s)-1] {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// workersOf says what the DataLoader's workers of a host do.
+func (p *Pass) workersOf(sub int, quota, cpus float64, known bool) {
+	procs, workers, onGPU, mains := p.loaders(sub)
+	all := []*Decl{hostWorkers, hostWorkCPU, hostWorkIO, hostThreads, hostWanted}
+	if len(procs) == 0 {
+		p.missAll(sub, p.noHost("processes"), all...)
+		return
+	}
+	live := atOnce(workers)
+	v := p.sampled(&procs[0].s, float64(live))
 	if mains == 0 && len(workers) == 0 {
 		p.missAll(sub, "no process that was recorded is known to use a GPU, so its workers cannot be told", all...)
 		return
 	}
 	v.Conf = timeline.Inferred
 	p.Set(hostWorkers, sub, v)
-	v.Num = float64(len(workers) + 2*max(mains, 1))
+	v.Num = float64(live + 2*max(mains, 1))
 	p.Set(hostWanted, sub, v)
 	threads := map[int64]float64{}
 	for _, h := range p.hostSeries(sub, timeline.TrackProcess, timeline.ProcThreads) {
@@ -363,8 +383,12 @@ func (p *Pass) workersOf(sub int, quota, cpus float64, known bool) {
 			count(procs[i].thread)
 		}
 	}
+	others := sum
 	for i := range workers {
 		count(workers[i].thread)
+	}
+	if live < len(workers) {
+		sum = others + (sum-others)*float64(live)/float64(len(workers))
 	}
 	may := cpus
 	if quota > 0 {

@@ -15,17 +15,20 @@ var (
 	gpuPause      = &Decl{ID: "gpu.pause_frac", Doc: "Share of the window in holes of 50 ms and more in which the driving process did nothing that was recorded.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
 	gpuPauseCount = &Decl{ID: "gpu.pause_count", Doc: "Holes of 50 ms and more in which the driving process did nothing that was recorded.", Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C4"}
 	gpuPauseMax   = &Decl{ID: "gpu.pause_max_s", Doc: "The longest of those holes; 0 where there is none.", Unit: unit.Second, Per: GPU, Max: 1e6, Capture: "C4"}
+	gpuPauseSave  = &Decl{ID: "gpu.pause_save_frac", Doc: "Share of the window idle in such holes or in collections that Python stacks show, whichever is more: the two may be the same time.", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4"}
+	runPauseLost  = &Decl{ID: "run.pause_lost_frac", Doc: "Step time that such holes hold up, out of all step time: of each step the rank that stood longest counts. At least that much where not every rank was recorded.", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4"}
 	runPauseTurns = &Decl{ID: "run.pause_rotates_flag", Doc: "Whether such holes come on several ranks in turn, no rank having three quarters of them, and without a period.", Unit: unit.Flag, Per: Run, Max: 1, Capture: "C4"}
 )
 
 // Pauses asks for isolated long holes without a span, and whether they move from rank to rank, as collections of the interpreter do.
 // Missing without a ledger; the turning needs several ranks.
-var Pauses = &Deriver{Name: "pauses", Gives: []*Decl{gpuPause, gpuPauseCount, gpuPauseMax, runPauseTurns}, Run: func(p *Pass) {
+var Pauses = &Deriver{Name: "pauses", After: []*Deriver{MainThread}, Gives: []*Decl{gpuPause, gpuPauseCount, gpuPauseMax, gpuPauseSave, runPauseLost, runPauseTurns}, Run: func(p *Pass) {
 	type hole struct {
 		at   timeline.Time
 		rank int
 	}
 	var holes []hole
+	held, took := map[int64]int64{}, map[int64]int64{} // ns of each step, by its number: the longest hole of a rank, and the longest step
 	ranks := map[*timeline.Reduced]int{}
 	p.eachGPU(func(sub int, c *Card, l *timeline.GPULedger, r *timeline.Reduced) {
 		if l == nil || l.Window.Empty() {
@@ -33,7 +36,7 @@ var Pauses = &Deriver{Name: "pauses", Gives: []*Decl{gpuPause, gpuPauseCount, gp
 			if r != nil && r.NoLedger != "" {
 				why = r.NoLedger
 			}
-			p.missAll(sub, why, gpuPause, gpuPauseCount, gpuPauseMax)
+			p.missAll(sub, why, gpuPause, gpuPauseCount, gpuPauseMax, gpuPauseSave)
 			return
 		}
 		if _, ok := ranks[r]; !ok {
@@ -41,13 +44,20 @@ var Pauses = &Deriver{Name: "pauses", Gives: []*Decl{gpuPause, gpuPauseCount, gp
 		}
 		var sum, longest int64
 		v := Value{Cover: 1, Conf: timeline.Inferred}
-		n := 0
+		n, step := 0, 0
+		mine := make([]int64, len(l.Steps))
 		for _, first := range pythonRuns(&l.Segments) {
 			from, row, dur := first.Start, first.Row, first.Dur
 			n++
 			sum += dur
 			longest = max(longest, dur)
 			holes = append(holes, hole{from, ranks[r]})
+			for step < len(l.Steps) && from >= l.Steps[step].Start+timeline.Time(l.Steps[step].Dur) {
+				step++
+			}
+			if step < len(l.Steps) {
+				mine[step] += dur
+			}
 			if row > 0 {
 				v.NRefs++
 				if len(v.Refs) < maxRefs {
@@ -55,13 +65,35 @@ var Pauses = &Deriver{Name: "pauses", Gives: []*Decl{gpuPause, gpuPauseCount, gp
 				}
 			}
 		}
+		for i, ns := range mine {
+			if i < len(r.Steps.Index) {
+				k := r.Steps.Index[i]
+				held[k], took[k] = max(held[k], ns), max(took[k], l.Steps[i].Dur)
+			}
+		}
 		v.Num = float64(sum) / float64(l.Window.Dur())
 		p.Set(gpuPause, sub, v)
+		p.Set(gpuPauseSave, sub, v)
+		if gc, ok := p.Get(gpuCollect, sub); ok && gc.Num > v.Num {
+			p.Set(gpuPauseSave, sub, gc)
+		}
 		v.Num = float64(n)
 		p.Set(gpuPauseCount, sub, v)
 		v.Num = float64(longest) / 1e9
 		p.Set(gpuPauseMax, sub, v)
 	})
+	var lost, all int64
+	for k, ns := range took {
+		lost, all = lost+min(held[k], ns), all+ns
+	}
+	switch {
+	case len(ranks) == 0:
+		p.Miss(runPauseLost, 0, noTrace)
+	case all == 0:
+		p.Miss(runPauseLost, 0, noSteps)
+	default:
+		p.Set(runPauseLost, 0, Value{Num: float64(lost) / float64(all), Cover: 1, Conf: timeline.Inferred})
+	}
 	switch {
 	case len(ranks) == 0:
 		p.Miss(runPauseTurns, 0, noTrace)

@@ -55,8 +55,8 @@ func (t *Tables) heldFrame(low string) (flags uint32) {
 	return flags
 }
 
-// heldTables fills what the main thread did itself.
-func (r *reducer) heldTables(win timeline.Interval) {
+// heldTables fills what the main thread did itself; a loader is expected to start its workers before steady.
+func (r *reducer) heldTables(win timeline.Interval, steady timeline.Time) {
 	if r.main < 0 {
 		return
 	}
@@ -67,7 +67,7 @@ func (r *reducer) heldTables(win timeline.Interval) {
 		to    *timeline.Held
 		spans []int32
 		until timeline.Time
-	}{{flagTokens, &t.Tokenize, nil, win.Start}, {flagCollect, &t.Collect, nil, win.Start}, {flagWorker, &t.WorkerStarts, nil, win.Start}}
+	}{{flagTokens, &t.Tokenize, nil, win.Start}, {flagCollect, &t.Collect, nil, win.Start}, {flagWorker, &t.WorkerStarts, nil, steady}}
 	inLoader := win.Start // until when the last frame of the loader is open
 	for s := r.span[h.track][0]; s < r.span[h.track][1]; s++ {
 		var info *hostInfo
