@@ -42,3 +42,34 @@ func TestLateSaving(t *testing.T) {
 	// No trace says nothing.
 	want(t, derive(t, handInput(t)), "run", "run.save_late_frac", missing)
 }
+
+// Unequal tokens return what the rank that is late for them costs; where nobody is named, no more than was waited.
+func TestTokensSaveWhatLatenessCosts(t *testing.T) {
+	tokens := func(in *Input) *Input {
+		for i, r := range in.Job.Ranks {
+			r.Rank.Shapes, r.Rank.Matmuls = true, []timeline.MatmulRow{{M: 8192, N: 4096, K: 4096, DType: "bf16", TensorCore: 1, Count: 100, Dur: 500 * ms}}
+			r.Rank.TokensOf = "embedding"
+			for range r.Steps.Index {
+				r.Rank.StepTokens = append(r.Rank.StepTokens, 8192)
+			}
+			if i == 2 {
+				r.Rank.Matmuls[0].M = 12288
+				for k := range r.Rank.StepTokens {
+					r.Rank.StepTokens[k] = 12288
+				}
+			}
+		}
+		in.Job.Waits[0].Owner = timeline.Compute
+		return in
+	}
+	late := timeline.Owners{timeline.Compute: 95 * ms, timeline.CommTransfer: 5 * ms}
+	s := derive(t, tokens(lateJob(t, late)))
+	if v, _ := s.Get(0, "run.culprit_cause"); v.Text != causeUneven {
+		t.Fatalf("cause %q", v.Text)
+	}
+	want(t, s, "run", "run.save_late_frac", 0.24) // spread, three of four ranks return 32 of 100
+	want(t, s, "run", "run.rank_tokens_wait_frac", 0.24)
+	in := tokens(lateJob(t, late))
+	in.Job.Culprits, in.Job.Waits[0].Culprit = nil, -1
+	want(t, derive(t, in), "run", "run.rank_tokens_wait_frac", 0.21)
+}

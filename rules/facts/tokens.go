@@ -11,7 +11,8 @@ var (
 	runTokensFollow = &Decl{ID: "run.rank_tokens_follow_frac", Unit: unit.Frac, Per: Run, Min: -1e6, Max: 1, Capture: "C4",
 		Doc: "Own time of the rank with most tokens above the ranks' mean, out of that of the rank with most own time; median over the steps. 1: the one with most tokens is the slow one."}
 	runTokensSave = &Decl{ID: "run.rank_tokens_wait_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
-		Doc: "Share of the GPUs' windows that waited for a late rank, at most what the slowest rank's own time is above the mean in the median step, mean over the ranks."}
+		Doc: "What ranks with equal tokens would return at most: run.save_late_frac where a rank is named that is late for its work; else the share of the GPUs' windows that waited for a late rank, " +
+			"at most what the slowest rank's own time is above the mean in the median step."}
 	rankStepTokens = &Decl{ID: "rank.step_tokens_count", Unit: unit.Count, Per: Rank, Max: 1e15, Capture: "C4",
 		Doc: "Tokens of a step, median, counted by what an embedding looks up; where only linear layers are seen, the rows of the largest one in all its calls."}
 	rankPadding = &Decl{ID: "rank.padding_frac", Unit: unit.Frac, Per: Rank, Max: 1, Capture: "C4",
@@ -23,6 +24,7 @@ var (
 // no shape tells the lengths.
 var Tokens = &Deriver{
 	Name:  "tokens",
+	After: []*Deriver{Straggler, LateSaving},
 	Gives: []*Decl{runTokens, runTokensFollow, runTokensSave, rankStepTokens, rankPadding},
 	Run: func(p *Pass) {
 		var ranks []*timeline.Reduced
@@ -142,5 +144,11 @@ next:
 		wait += float64(g.Owners[timeline.CommPeerWait]) / float64(g.Window.Dur()) / float64(len(ranks))
 	}
 	v.Num = min(1, wait, max(0, median(late)))
+	cause, _ := p.Get(runCause, 0)
+	if _, named := p.Get(runCulprit, 0); named && cause.Text == causeUneven {
+		if save, ok := p.Get(runSaveLate, 0); ok {
+			v.Num = save.Num // the same time, told alike
+		}
+	}
 	p.Set(runTokensSave, 0, v)
 }
