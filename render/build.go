@@ -54,6 +54,7 @@ func Build(in *Input) *Report {
 	b.machine()
 	b.activity()
 	b.work()
+	b.unknowns()
 	b.summaries()
 	b.checks()
 	b.facts()

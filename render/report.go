@@ -131,6 +131,10 @@ type GPU struct {
 	Match    *string   `json:"match"`    // how its sampled log was found
 	Activity *Activity `json:"activity"` // what its kernels used of the card; null where no counters were sampled
 	Work     *Work     `json:"work"`     // what its kernels did, by shapes; null where no trace is of it
+
+	// Why much of its window has no owner, and what to record so that it has one; absent where nearly all has.
+	UnknownWhy  string `json:"unknown_why,omitempty"`
+	UnknownSays string `json:"unknown_says,omitempty"`
 }
 
 // LedgerRow is one GPU's ledger; owners sum to WindowNS.

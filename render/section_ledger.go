@@ -104,6 +104,7 @@ func ledgerSection(r *Report) (Section, bool) {
 	if u := r.shareOf(timeline.UnknownOwner); u > 0.1 {
 		lb.Notes = append(lb.Notes, Note{Strong: fmt.Sprintf("Unknown holds %s of the window.", Pct(u)), Text: "Causes whose shares are closer together than that are not ranked."})
 	}
+	lb.Notes = append(lb.Notes, unknownNotes(r)...)
 	if u := r.shareOf(timeline.CommUndivided); u > 0.1 {
 		lb.Notes = append(lb.Notes, Note{Strong: fmt.Sprintf("Communication of %s is not divided.", Pct(u)), Text: "Waiting for a late rank and transferring look the same from these files: record every rank."})
 	}

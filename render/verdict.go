@@ -323,7 +323,7 @@ func (b *builder) insufficient() string {
 		if b.in.Facts != nil && r.shareOf(timeline.GapQueuedStall) > r.shareOf(timeline.UnknownOwner) {
 			return fmt.Sprintf("Nobody can be blamed for %s of the window: work was queued, yet the trace shows nothing running.", Pct(u))
 		}
-		return fmt.Sprintf("Nobody can be blamed for %s of the window: the trace does not tell who held it.", Pct(r.shareOf(timeline.UnknownOwner)))
+		return fmt.Sprintf("Nobody can be blamed for %s of the window: %s.", Pct(r.shareOf(timeline.UnknownOwner)), unknownWhy(r))
 	}
 	if len(b.job.Ranks) > 0 {
 		for _, red := range b.job.Ranks {

@@ -50,6 +50,7 @@ var Catalogue = []*Deriver{
 	TensorSaving,
 	KernelWork,
 	MFU,
+	UnknownReasons,
 	Counters,
 	Gemm,
 	// Sums of a profiler where no trace is.
