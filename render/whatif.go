@@ -12,7 +12,8 @@ import (
 
 // WhatIf is the step without what some findings hold: ceilings, of which those of more than one fix are no sums.
 type WhatIf struct {
-	Fix          []string `json:"fix"` // rule ids in checklist order
+	Fix          []string `json:"fix"`  // rule ids in checklist order
+	Same         []string `json:"same"` // of one fix: other findings of the same time, which count no more
 	StepBeforeNS int64    `json:"step_before_ns"`
 	StepAfterNS  int64    `json:"step_after_ns"` // at least
 	SavingFrac   float64  `json:"saving_frac"`   // at most
@@ -29,7 +30,7 @@ func (b *builder) whatIfs() {
 	}
 	step, _ := b.r.meanStep()
 	for _, w := range engine.WhatIfs(b.in.Checks, engine.InputOf(b.in.Facts), b.in.Facts) {
-		row := WhatIf{Fix: w.Fix, StepBeforeNS: int64(math.Round(step)), StepAfterNS: int64(math.Round(step * (1 - w.Frac))), SavingFrac: w.Frac,
+		row := WhatIf{Fix: w.Fix, Same: append([]string{}, w.Same...), StepBeforeNS: int64(math.Round(step)), StepAfterNS: int64(math.Round(step * (1 - w.Frac))), SavingFrac: w.Frac,
 			NextLimiter: w.Next, Capped: w.Capped}
 		if w.Next == "host" {
 			row.NextLimiter = engine.HostBound
@@ -127,6 +128,7 @@ func whatIfTable(r *Report) (Table, bool) {
 		t.Lead += " The slowest rank sets it, so it can shorten by more than the verdict’s share, a mean over the GPUs."
 	}
 	capped := false
+	var foot []string
 	for i := range r.WhatIf {
 		w := &r.WhatIf[i]
 		saves := Pct(w.SavingFrac)
@@ -146,11 +148,15 @@ func whatIfTable(r *Report) (Table, bool) {
 		if len(w.Fix) == 1 {
 			text.Title = w.Fix[0]
 		}
+		if len(w.Same) > 0 {
+			foot = append(foot, fmt.Sprintf("%s is also the time of %s: it is not saved twice.", FixName(r, w), andList(w.Same)))
+		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: FixName(r, w), Strong: len(w.Fix) == 1}, text, {Text: Dur(float64(w.StepAfterNS), 3), Strong: true}, {Text: saves},
 			{Bar: float64(w.StepAfterNS) / float64(max(w.StepBeforeNS, 1)), BarOwner: "compute"}, {Text: next, Owner: owner}}})
 	}
 	if capped {
-		t.Foot = "* The findings claim more, but another rank, the GPU or the host needs the rest."
+		foot = append(foot, "* The findings claim more, but another rank, the GPU or the host needs the rest.")
 	}
+	t.Foot = strings.Join(foot, " ")
 	return t, true
 }

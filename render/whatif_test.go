@@ -15,7 +15,7 @@ func whatIfReport() *Report {
 		Checks:  []Check{{ID: "idle.launch-bound", Title: "Launches are slow", Outcome: "finding"}, {ID: "data.zero-workers", Title: "No workers", Outcome: "finding"}},
 		Verdict: Verdict{RecoverableFrac: &half},
 		WhatIf: []WhatIf{
-			{Fix: []string{"data.zero-workers"}, StepBeforeNS: 200e6, StepAfterNS: 140e6, SavingFrac: .3, NextLimiter: "host.launch", GPU: "gpu1", Rank: &late},
+			{Fix: []string{"data.zero-workers"}, Same: []string{"idle.dataloader-wait", "data.worker-throughput"}, StepBeforeNS: 200e6, StepAfterNS: 140e6, SavingFrac: .3, NextLimiter: "host.launch", GPU: "gpu1", Rank: &late},
 			{Fix: []string{"idle.launch-bound"}, StepBeforeNS: 200e6, StepAfterNS: 180e6, SavingFrac: .1, NextLimiter: "host-bound", GPU: "gpu0", Capped: true},
 			{Fix: []string{"idle.launch-bound", "data.zero-workers"}, StepBeforeNS: 200e6, StepAfterNS: 120e6, SavingFrac: .4, NextLimiter: "compute", GPU: "gpu0"},
 		},
@@ -45,6 +45,9 @@ func TestWhatIfTable(t *testing.T) {
 	}
 	if tab.Foot == "" || !strings.Contains(tab.Lead, "slowest rank") {
 		t.Errorf("foot %q, lead %q: nothing says why less than the findings', and more than the verdict's share", tab.Foot, tab.Lead)
+	}
+	if want := "A is also the time of idle.dataloader-wait and data.worker-throughput: it is not saved twice."; !strings.Contains(tab.Foot, want) {
+		t.Errorf("foot %q lacks %q", tab.Foot, want)
 	}
 	if _, ok := whatIfTable(&Report{}); ok {
 		t.Error("a table of nothing")

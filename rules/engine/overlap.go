@@ -53,9 +53,9 @@ func (rs *Rules) overlaps(set *facts.Set, checks []Check, subs []int) {
 	in := InputOf(set)
 	cause := in.cause(checks)
 	for i := range checks {
-		if late := &checks[i]; late.Rule.Class == Straggler && late.Outcome == Finding && late.Saving != nil {
+		if late := &checks[i]; late.Outcome == Finding && late.Saving != nil && tellsLateness(late.Rule, checks) {
 			for j := range checks {
-				if c := &checks[j]; c.Outcome == Finding && c.Saving != nil && in.ofLateRank(c, cause) {
+				if c := &checks[j]; i != j && c.Outcome == Finding && c.Saving != nil && in.ofLateRank(c, cause) {
 					add(i, j)
 					add(j, i)
 				}
@@ -66,6 +66,19 @@ func (rs *Rules) overlaps(set *facts.Set, checks []Check, subs []int) {
 		ids := checks[i].Overlaps
 		sort.Slice(ids, func(a, b int) bool { return place[ids[a]] < place[ids[b]] })
 	}
+}
+
+// tellsLateness tells whether a rule's saving is what a late rank costs: by its class, or as that of a rule of that class, where it counts for none.
+func tellsLateness(r *Rule, checks []Check) bool {
+	if r.Class != "" {
+		return r.Class == Straggler
+	}
+	for i := range checks {
+		if o := checks[i].Rule; o.Class == Straggler && (known(r.Overlaps, o.ID) || known(o.Overlaps, r.ID)) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofLateRank tells whether a finding on the late rank is of what makes it late: its saving is then the same time as what the others wait. A card that

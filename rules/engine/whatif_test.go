@@ -173,7 +173,7 @@ func TestLateRanksTimeIsOneTime(t *testing.T) {
 		return "id: " + id + "\ntitle: T\nper: gpu\nclass: " + class + "\nfinding_if: gpu." + fact + "_frac > 0\nsaving: gpu." + fact + "_frac\nconfidence: measured\nsays: s\ncases: []\n"
 	}
 	rs := mustLoad(t, folder(gateG9, "idle.loader", rule("idle.loader", DataPipeline, "host_dataloader"), "idle.launch", rule("idle.launch", HostBound, "host_launch"),
-		"comm.late", rule("comm.late", Straggler, "comm_peer_wait")))
+		"comm.late", rule("comm.late", Straggler, "comm_peer_wait"), "comm.spread", strings.Replace(rule("comm.spread", "", "comm_peer_wait"), "class: \n", "overlaps: [comm.late]\n", 1)))
 	set := machine(2)
 	for i, g := range set.Of(facts.GPU) {
 		set.Put(g, "gpu.comm_peer_wait_frac", val([]float64{.3, 0}[i]))
@@ -188,7 +188,7 @@ func TestLateRanksTimeIsOneTime(t *testing.T) {
 			got += fmt.Sprintln(c.Rule.ID, c.Subject.ID, c.Overlaps)
 		}
 	}
-	if want := "idle.loader gpu0 []\nidle.loader gpu1 [comm.late]\nidle.launch gpu0 []\nidle.launch gpu1 []\ncomm.late gpu0 [idle.loader]\n"; got != want {
+	if want := "idle.loader gpu0 []\nidle.loader gpu1 [comm.late comm.spread]\nidle.launch gpu0 []\nidle.launch gpu1 []\ncomm.late gpu0 [idle.loader comm.spread]\ncomm.spread gpu0 [idle.loader comm.late]\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
