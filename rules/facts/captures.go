@@ -2,7 +2,7 @@ package facts
 
 // Recipe is a command that records what a fact needs.
 type Recipe struct {
-	ID      string // C1 to C17
+	ID      string // C1 to C18
 	Command string
 	Where   string // on which machines or ranks it runs
 	Title   string // what it records, in a few words
@@ -66,6 +66,9 @@ var Recipes = []Recipe{
 		`file=open("steps.log", "a"))`,
 		"in the training script, after each step, on one rank", "step times of the whole run",
 		"seconds is the step's wall time and tokens the number of them in the step's batch; leave out what the loop does not know"},
+	{"C18", "gpureport record --duration 30m -o host.gpurec.jsonl.zst",
+		"on every host, while the job runs", "GPUs, CPUs and the processes of the job, by gpureport itself",
+		"from the middle of one epoch to that of the next at least; the training loop's log must state time and epoch (C17)"},
 }
 
 // RecipeOf gives the recipe of an id.

@@ -23,9 +23,11 @@ var Catalogue = []*Deriver{
 	CrossGPU,
 	Beat,
 	Pauses,
+	MainThread,
 	// The host, stages data and hw.
 	HostLoad,
 	SystemView,
+	Respawn,
 	CoSignals,
 	// Stage hw.
 	Throttle,

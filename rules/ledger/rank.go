@@ -590,7 +590,7 @@ func (r *reducer) rankTables() {
 	r.unusedSearch(win)
 	r.steadyTables(win, steady, len(steps))
 	r.tokens(win, steps)
-	r.heldTables(win)
+	r.heldTables(win, steady)
 }
 
 type nameTotal struct {
