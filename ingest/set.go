@@ -528,6 +528,10 @@ func merge(base, tl *timeline.Timeline, id timeline.SourceID) {
 		t.Source = id
 		base.Totals = append(base.Totals, t)
 	}
+	for _, k := range tl.Counters {
+		k.Source = id
+		base.Counters = append(base.Counters, k)
+	}
 	m, to := &tl.Marks, &base.Marks
 	for i := range m.At {
 		to.Append(m.Kind[i], m.Track[i]+track0, m.At[i], m.Code[i], base.Names.IDOf(tl.Names.Get(m.Name[i])), m.Row[i])

@@ -11,6 +11,7 @@ import (
 	"gpureport/ingest/kernlog"
 	"gpureport/ingest/lscpu"
 	"gpureport/ingest/nccllog"
+	"gpureport/ingest/ncu"
 	"gpureport/ingest/nsys"
 	"gpureport/ingest/nsysstats"
 	"gpureport/ingest/nvml"
@@ -39,6 +40,8 @@ var List = []ingest.Format{
 	nsysRep,
 	nsysJSON,
 	nsysstats.Format,
+	ncu.Format,
+	ncuRep,
 	hdf5,
 	parquet,
 	arrow,

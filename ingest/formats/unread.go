@@ -40,6 +40,9 @@ var (
 	nsysRep = unread("nsys-rep", "an Nsight Systems report", exportNsys, func(h ingest.Head) bool {
 		return bytes.HasPrefix(h.Raw, []byte("NVIDIA Tegra Profiler Report"))
 	})
+	ncuRep = unread("ncu-rep", "a report of Nsight Compute", "ncu --import run.ncu-rep --csv --page details > ncu.csv", func(h ingest.Head) bool {
+		return bytes.HasPrefix(h.Raw, []byte("NVR\x00"))
+	})
 	nsysJSON = unread("nsys-json", "an Nsight Systems JSON export", exportNsys, func(h ingest.Head) bool {
 		t := skipSpace(h.Text)
 		line, _, _ := bytes.Cut(t, []byte("\n"))

@@ -67,7 +67,7 @@ func (b *Builder) AddNumber(t TrackID, name string, value float64, u unit.Unit, 
 	}
 }
 
-// Sampled gives what outlives the spans of tl: its sampled series and attributes with their tracks and devices, links and totals.
+// Sampled gives what outlives the spans of tl: its sampled series and attributes with their tracks and devices, links, totals and counters.
 // Marks go with the spans. nil when there is nothing. It shares no memory with the spans.
 func (tl *Timeline) Sampled() *Timeline {
 	keep := make([]bool, len(tl.Tracks))
@@ -77,10 +77,10 @@ func (tl *Timeline) Sampled() *Timeline {
 	for i := range tl.Attrs {
 		keep[tl.Attrs[i].Track] = true
 	}
-	if len(tl.Series) == 0 && len(tl.Attrs) == 0 && len(tl.Links) == 0 && len(tl.Totals) == 0 {
+	if len(tl.Series) == 0 && len(tl.Attrs) == 0 && len(tl.Links) == 0 && len(tl.Totals) == 0 && len(tl.Counters) == 0 {
 		return nil
 	}
-	out := &Timeline{Epoch: tl.Epoch, Sources: tl.Sources, Clocks: tl.Clocks, Series: slices.Clone(tl.Series), Attrs: slices.Clone(tl.Attrs), Links: tl.Links, Totals: tl.Totals}
+	out := &Timeline{Epoch: tl.Epoch, Sources: tl.Sources, Clocks: tl.Clocks, Series: slices.Clone(tl.Series), Attrs: slices.Clone(tl.Attrs), Links: tl.Links, Totals: tl.Totals, Counters: tl.Counters}
 	device := map[DeviceID]DeviceID{-1: -1}
 	track := make([]TrackID, len(tl.Tracks))
 	for i, t := range tl.Tracks {

@@ -43,6 +43,7 @@ type Timeline struct {
 	Attrs    []Attr
 	Links    []Link
 	Totals   []Totals
+	Counters []KernelCounters // by source, then in the file's order
 	Names    Strings
 	Problems []Problem
 	Procs    []Process // one a process seen in a trace, by the order of first appearance
@@ -356,6 +357,18 @@ type TotalRow struct {
 	Count                 int64
 	Sum, Median, Min, Max int64 // ns, or bytes for sizes; concurrent ones are added up
 	Row                   uint32
+}
+
+// KernelCounters is what a profiler of single kernels counted in the launches of one, mean by their lengths. Such a run is none of the
+// recorded one: it repeats each launch, with caches emptied and clocks held unless told otherwise.
+type KernelCounters struct {
+	Source   SourceID
+	Name     string
+	CC       string // compute capability of the part, "9.0"; "" not stated
+	Launches int64
+	L2Hit    float64 // [0,1] of the L2 cache's sectors that were found there; -1 not counted
+	DRAM     float64 // [0,1] of the device memory's peak rate; -1 not counted
+	Row      uint32  // of the first launch
 }
 
 // Placement says how a clock was placed.
