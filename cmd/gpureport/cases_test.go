@@ -11,10 +11,7 @@ import (
 )
 
 // pendingAB are cases that the rules cannot hold yet, by why; one that holds is a failure of the table.
-var pendingAB = map[string]string{
-	"7":  "data.epoch-respawn is not among the rules: what shows it is that the workers' processes are others after each edge",
-	"31": "idle.gc-pause asks for pauses that move from rank to rank; one rank whose stacks show the collection is not looked at",
-}
+var pendingAB = map[string]string{}
 
 // special is what a report of the public case must keep beside its findings.
 var special = map[string]func(rep *render.Report) []string{

@@ -117,7 +117,8 @@ type ClassShare struct {
 }
 
 // shares gives each class's share in the order of the classes, those without findings left out, of findings of at least the given
-// confidence. Per GPU, disjoint savings add and overlapping ones count once; gate G10 caps what is not compute; then the mean over the GPUs.
+// confidence. Per GPU, disjoint savings add and overlapping ones count once; gate G10 caps what owners of the ledger
+// hold beside compute; then the mean over the GPUs.
 func (in *VerdictInput) shares(checks []Check, least facts.Confidence) []ClassShare {
 	at := in.findings(checks, least)
 	cause := in.cause(checks)
@@ -138,7 +139,14 @@ func (in *VerdictInput) shares(checks []Check, least facts.Confidence) []ClassSh
 			if class == cause {
 				sum = math.Max(0, sum-in.countedOnPeers(g))
 			}
-			cs.Frac += math.Min(sum, in.cap(class, cause)) / float64(len(in.GPUs))
+			free := 0.0 // of time that is in no ledger: between epochs, or lost inside compute
+			for _, c := range chosen {
+				if len(c.check.Rule.Covers) == 0 {
+					free += c.value
+				}
+			}
+			free = math.Min(free, sum)
+			cs.Frac += math.Min(1, free+math.Min(sum-free, in.cap(class, cause))) / float64(len(in.GPUs))
 			for _, c := range chosen {
 				cs.Confidence = min(cs.Confidence, c.check.Confidence)
 				for _, o := range c.check.Rule.Covers[:min(1, len(c.check.Rule.Covers))] {

@@ -69,6 +69,8 @@ func TestVerdict(t *testing.T) {
 		want    string // class[/cause/culprit] share confidence; evidence; next share
 	}{
 		{"data-pipeline", []found{{DataPipeline, four(0.3), "host.dataloader", 0, false}}, four(0.6), 0, nil, none, "", "data-pipeline 0.300 measured; idle.r0;"},
+		{"time between epochs, which no ledger holds", []found{{DataPipeline, four(0.4), "", 0, false}, {DataPipeline, four(0.1), "host.dataloader", 0, false}}, four(0.98), 0, nil, none, "",
+			"data-pipeline 0.420 measured; idle.r0 idle.r1;"},
 		{"transfer", []found{{Transfer, four(0.1), "copy.h2d", 0, false}}, four(0.6), 0, nil, none, "", "transfer 0.100 measured; idle.r0;"},
 		{"host-bound", []found{{HostBound, four(0.1), "host.launch", 0, false}}, four(0.6), 0, nil, none, "", "host-bound 0.100 measured; idle.r0;"},
 		{"interruption", []found{{Interruption, four(0.1), "host.checkpoint", 0, false}}, four(0.6), 0, nil, none, "", "interruption 0.100 measured; idle.r0;"},
