@@ -24,6 +24,9 @@ type Lines struct {
 	Ended bool      // the line had its line feed: it is whole
 	Long  bool      // the line was cut at 1 MiB
 
+	bars bool // a carriage return ends a line too
+	fed  bool // the line before ended with a line feed
+
 	r      *bufio.Reader
 	buf    []byte
 	prefix []prefixKind
@@ -49,6 +52,33 @@ func NewPlainLines(r io.Reader) *Lines {
 	return l
 }
 
+// NewBarLines is NewPlainLines for logs with progress bars: each state that a carriage return overwrote is a line, of the same row.
+func NewBarLines(r io.Reader) *Lines {
+	l := NewPlainLines(r)
+	l.bars = true
+	return l
+}
+
+// part reads on to the end of a line, or as far as the buffer goes.
+func (l *Lines) part() ([]byte, error) {
+	if !l.bars {
+		return l.r.ReadSlice('\n')
+	}
+	if _, err := l.r.Peek(1); err != nil {
+		return nil, err
+	}
+	b, _ := l.r.Peek(l.r.Buffered())
+	end := bytes.IndexAny(b, "\r\n")
+	if end >= 0 {
+		b = b[:end+1]
+	}
+	_, _ = l.r.Discard(len(b)) // all of it is in the buffer
+	if end < 0 {
+		return b, bufio.ErrBufferFull
+	}
+	return b, nil
+}
+
 // Next moves to the next line; false at the end or at an error, see Err.
 func (l *Lines) Next() bool {
 	if l.err != nil {
@@ -56,7 +86,7 @@ func (l *Lines) Next() bool {
 	}
 	l.buf, l.Long = l.buf[:0], false
 	for {
-		part, err := l.r.ReadSlice('\n')
+		part, err := l.part()
 		if room := maxLine - len(l.buf); len(part) > room {
 			part, l.Long = part[:room], true
 		}
@@ -73,7 +103,10 @@ func (l *Lines) Next() bool {
 		l.Ended = err == nil
 		break
 	}
-	l.Row++
+	if !l.bars || l.fed || l.Row == 0 {
+		l.Row++
+	}
+	l.fed = bytes.HasSuffix(l.buf, []byte("\n"))
 	l.Text = cleanLine(l.buf)
 	l.Label, l.Stamp = "", time.Time{}
 	for _, k := range l.prefix {

@@ -2,7 +2,8 @@
 //
 // It is recognised by lines that hold a step number and how long a step took, or a step number, a loss and a wall clock; by a heading of
 // comma, tab or semicolon separated columns that names a step and a time; or by JSON objects, one a line, with such keys. The forms of
-// Megatron-LM, torchtitan, DeepSpeed, nanoGPT, mmengine, timm and torchvision's references are among them; a loop of one's own needs no more
+// Megatron-LM, torchtitan, DeepSpeed, nanoGPT, NeMo, MaxText, fairseq, PaddlePaddle, mmengine, detectron2, timm and torchvision's references are among them, and the
+// progress bars of Hugging Face's Trainer and Lightning, as means of stretches; a loop of one's own needs no more
 // than `step=120 time=0.412`.
 //
 // Columns: step, iter, iteration, global_step, batch; step_time, iter_time, time, dt, elapsed ... with _ms, _s or a unit behind the number;
@@ -18,6 +19,7 @@ package steplog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,15 +54,17 @@ const (
 var (
 	inEpoch  = regexp.MustCompile(`(?i)\bepoch(?:\(train\))?:?\s*\[(\d+)\]\s*\[\s*(\d+)\s*/\s*(\d+)\]`)
 	timm     = regexp.MustCompile(`(?i)\btrain:\s*(\d+)\s*\[\s*(\d+)\s*/\s*(\d+)`)
-	numbered = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:global[_ ]?step|training[_ ]?step|iteration|iter|steps?|batch)` + quote + `\s*[:=#]?\s*\[?\s*(\d+)(?:\s*/\s*\d+)?(?:[^\d.]|$)`)
+	overall  = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:global[_ ]?step|num_updates)` + quote + `\s*[:=#]?\s*(\d+)(?:[^\d.]|$)`)
+	numbered = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:global[_ ]?step|training[_ ]?step|iteration|iter(?:\(train\))?|steps?|batch)` + quote + `\s*[:=#]?\s*\[?\s*(\d+)(?:\s*/\s*\d+)?(?:[^\d.]|$)`)
 	epoch    = regexp.MustCompile(`(?i)(?:^|[^\w.])epoch` + quote + `\s*[:=]?\s*\[?\s*(\d+(?:\.\d+)?)`)
-	took     = regexp.MustCompile(`(?i)(?:^|[^\w.])(elapsed time per iteration|(?:train[_ ]?)?step[_ ]?time|iter(?:ation)?[_ ]?time|time[_ ]?per[_ ]?(?:step|iter(?:ation)?)|batch[_ ]?time|dt|elapsed|duration|time)(?:[_ ]?\(?(ms|msec|s|sec|secs|seconds|us)\)?)?` + quote + `\s*[:=]?\s*` + num + `\s*(ms|msec|us|µs|seconds|secs|sec|s)?(?:[^\w:/.-]|$)`)
+	took     = regexp.MustCompile(`(?i)(?:^|[^\w.])(elapsed time per iteration|train_step_timing in s|timing_s/step|(?:avg_)?batch_cost|(?:train[_ ]?)?step[_ ]?time|iter(?:ation)?[_ ]?time|time[_ ]?per[_ ]?(?:step|iter(?:ation)?)|batch[_ ]?time|dt|elapsed|duration|seconds|time)(?:[_ ]?\(?(ms|msec|s|sec|secs|seconds|us)\)?)?` + quote + `\s*[:=]?\s*` + num + `\s*(ms|msec|us|µs|seconds|secs|sec|s)?(?:[^\w:/.-]|$)`)
 	perStep  = regexp.MustCompile(`(?i)(?:^|[^\w.])` + num + `\s*(ms|s|sec)/(?:it|iter|step)\b`)
-	perSec   = regexp.MustCompile(`(?i)(?:^|[^\w.])` + num + `\s*(?:it|iters?|steps?)/s(?:ec)?\b`)
-	data     = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:data(?:[_ ]?(?:time|load(?:ing)?(?:[_ ]?time)?))?)(?:_(ms|s))?` + quote + `\s*[:=]\s*` + num + `\s*(ms|s)?`)
+	perSec   = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:` + num + `\s*(?:it|iters?|steps?)/s(?:ec)?\b|ups[=:]\s*` + num + `)`)
+	data     = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:data(?:[_ ]?(?:time|load(?:ing)?(?:[_ ]?time)?))?|(?:avg_)?reader_cost)(?:_(ms|s))?` + quote + `(?:\s*[:=]\s*|\s+)` + num + `\s*(ms|s)?`)
 	tokens   = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:num[_ ]?tokens|n[_ ]?tokens|tokens|tokens[_ ]per[_ ]step)` + quote + `\s*[:=]\s*` + num)
 	ranked   = regexp.MustCompile(`(?i)(?:^|[^\w.])(?:global[_ ]?)?rank` + quote + `\s*[:=]?\s*(\d+)`)
-	loss     = regexp.MustCompile(`(?i)\bloss\b`)
+	loss     = regexp.MustCompile(`(?i)\b(?:\w+_)?loss(?:es)?\b|\bskipped=\d|SamplesPerSec=|\btps:|\bmfu:`)
+	oneRank  = regexp.MustCompile(`RunningAvgSamplesPerSec=`) // DeepSpeed prints it on rank 0 and does not say so
 	stamped  = regexp.MustCompile(`(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)([.,]\d{1,9})?\s?(Z|[+-]\d\d:?\d\d)?`)
 )
 
@@ -68,6 +72,7 @@ var (
 type line struct {
 	step, took, data, tokens, epoch, wall float64
 	of                                    float64 // steps of its epoch
+	span                                  float64 // s that it speaks of; 0 those of the steps since the line before
 	unit                                  string  // of took: "ms", "s", "us"; "" not stated
 	rank                                  int
 	at                                    timeline.Time
@@ -103,8 +108,8 @@ func parse(text string) line {
 		l.epoch, l.step, l.of = number(m[1]), number(m[2]), number(m[3])
 	} else if m := timm.FindStringSubmatch(text); m != nil {
 		l.epoch, l.step, l.of = number(m[1]), number(m[2]), number(m[3])
-	} else if m := numbered.FindStringSubmatch(text); m != nil {
-		l.step = number(m[1])
+	} else if m := cmp.Or(match(overall, text), match(numbered, text)); m != nil {
+		l.step = number(m.of[1])
 		if m := epoch.FindStringSubmatch(text); m != nil {
 			l.epoch = number(m[1])
 		}
@@ -116,7 +121,7 @@ func parse(text string) line {
 	} else if m := perStep.FindStringSubmatch(text); m != nil {
 		l.took, l.unit = number(m[1]), unitOf(m[2])
 	} else if m := perSec.FindStringSubmatch(text); m != nil {
-		if v := number(m[1]); v > 0 {
+		if v := number(m[1] + m[2]); v > 0 {
 			l.took, l.unit = 1/v, "s"
 		}
 	}
@@ -131,8 +136,21 @@ func parse(text string) line {
 			l.rank = int(v)
 		}
 	}
+	if l.rank < 0 && oneRank.MatchString(text) {
+		l.rank = 0
+	}
 	l.stamp(text)
 	return l
+}
+
+// found is what an expression found in a text; nil nothing.
+type found struct{ of []string }
+
+func match(re *regexp.Regexp, text string) *found {
+	if m := re.FindStringSubmatch(text); m != nil {
+		return &found{m}
+	}
+	return nil
 }
 
 func (l *line) stamp(text string) {
@@ -219,18 +237,20 @@ func key(name string) (what, unit string) {
 			s, unit = strings.Trim(s[:i], "_"), u
 		}
 	}
-	s = strings.TrimPrefix(s, "train_")
+	s = strings.TrimPrefix(strings.TrimPrefix(s, "perf_"), "train_")
 	if unit != "" && (s == "step" || s == "iter") { // step_s
 		return "took", unit
 	}
 	switch s {
-	case "step", "iter", "iteration", "global_step", "batch", "steps", "training_step", "batch_idx":
+	case "step", "iter", "iteration", "global_step", "batch", "steps", "training_step", "batch_idx", "num_updates":
 		return "step", ""
-	case "step_time", "iter_time", "iteration_time", "time", "dt", "elapsed", "elapsed_time", "duration", "batch_time", "time_per_step", "time_per_iter", "sec_per_step", "step_duration":
+	case "step_time", "iter_time", "iteration_time", "time", "dt", "elapsed", "elapsed_time", "duration", "batch_time", "time_per_step", "time_per_iter", "sec_per_step", "step_duration", "step_timing", "step_timing_in", "batch_cost":
 		return "took", unit
 	case "timestamp", "wall_time", "walltime", "datetime", "date", "ts":
 		return "wall", unit
-	case "it_s", "steps_per_sec", "steps_per_second", "it_per_s":
+	case "seconds":
+		return "took", "s"
+	case "ups", "it_s", "steps_per_sec", "steps_per_second", "it_per_s":
 		return "rate", ""
 	case "steps_per":
 		return "rate", ""
@@ -295,13 +315,35 @@ func parseJSON(text []byte) line {
 
 func recognise(h ingest.Head) bool {
 	n, hits := 0, 0
-	for raw := range bytes.Lines(h.Text) {
-		text := string(bytes.TrimSpace(raw))
+	trains := loss.Match(h.Text)
+	bars := map[string]bar{}
+	var row uint64
+	for ls := ingest.NewBarLines(bytes.NewReader(h.Text)); ls.Next(); {
+		text := strings.TrimSpace(string(ls.Text))
 		if text == "" {
 			continue
 		}
-		if n++; n > 400 {
+		if row != ls.Row {
+			n, row = n+1, ls.Row
+		}
+		if n > 400 {
 			return false
+		}
+		if b, ok := parseBar(text[:min(len(text), longest)]); ok {
+			if last, seen := bars[b.group]; seen && b.n > last.n && (trains || b.group == "epoch" || strings.Contains(strings.ToLower(b.group), "train")) {
+				hits++
+			}
+			bars[b.group] = b
+			if hits >= 2 {
+				return true
+			}
+			if _, ok := b.exact(); !ok {
+				continue
+			}
+			if hits++; hits >= 2 {
+				return true
+			}
+			continue
 		}
 		if n <= 3 {
 			if _, _, ok := columns(text); ok && !strings.ContainsAny(text, "={") {
@@ -332,9 +374,10 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 	var sep string
 	var names []string
 	walls := map[int]*ingest.WallClock{}
-	ls := ingest.NewPlainLines(f)
-	for ls.Next() {
-		if ls.Row%4096 == 0 && ctx.Err() != nil {
+	var bars []bar
+	ls := ingest.NewBarLines(f)
+	for n := 0; ls.Next(); n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		text := strings.TrimSpace(string(ls.Text))
@@ -343,6 +386,17 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 			continue
 		}
 		if text == "" {
+			continue
+		}
+		if b, ok := parseBar(text[:min(len(text), longest)]); ok {
+			b.row = uint32(ls.Row)
+			if l, ok := b.exact(); ok {
+				rows = append(rows, l)
+			} else if k := len(bars) - 1; k >= 0 && bars[k].group == b.group && bars[k].elapsed == b.elapsed && bars[k].n <= b.n && bars[k].n > 0 {
+				bars[k] = b // the last of a second
+			} else {
+				bars = append(bars, b)
+			}
 			continue
 		}
 		var l line
@@ -388,6 +442,9 @@ func read(ctx context.Context, in *ingest.Input, b *timeline.Builder) error {
 	}
 	if err := ls.Err(); err != nil {
 		in.Report("steplog/damaged-file", timeline.DataLoss, ls.Row, "%v after line %d: what lies before it is read", err, ls.Row)
+	}
+	if len(rows) < 2 {
+		rows = append(rows, stretches(in, bars)...)
 	}
 	return finish(in, b, rows)
 }
@@ -473,8 +530,11 @@ func track(in *ingest.Input, b *timeline.Builder, rank int, rows []line, clocked
 			continue
 		}
 		next := at + timeline.Time(sec[i]*1e9*max(1, float64(every)))
-		if clocked {
+		switch {
+		case clocked:
 			next = l.at
+		case l.span > 0:
+			next = at + timeline.Time(l.span*1e9)
 		}
 		at = max(next, at+1)
 		put(timeline.StepTime, sec[i], l.row)
