@@ -51,6 +51,7 @@ var Catalogue = []*Deriver{
 	KernelMix,
 	TensorSaving,
 	KernelWork,
+	MeasuredKernels,
 	MFU,
 	UnknownReasons,
 	Counters,

@@ -82,6 +82,14 @@ func (p *Pass) countersOf(sub int, c *Card, l *timeline.GPULedger, r *timeline.R
 		got, no := p.profiled(c, l, r, m.metric, m.what)
 		if no != "" {
 			p.missAll(sub, no, m.whole, m.own)
+			if m.own == gpuDRAMActiveBusy {
+				switch v, less := p.dramMeasured(l); {
+				case less == "":
+					p.Set(m.own, sub, v)
+				case len(p.Base.Counters) > 0:
+					p.Miss(m.own, sub, no+"; "+less)
+				}
+			}
 			if why == "" {
 				why = no
 			}

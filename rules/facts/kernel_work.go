@@ -37,23 +37,20 @@ var (
 		Doc: "Launches that one kernel in place of each repeated row of elementwise, reducing, norm and copying kernels would leave out, out of all launches of kernels but collectives."}
 	gpuFusableSays = &Decl{ID: "gpu.fusable_says", Unit: unit.Text, Per: GPU, Capture: "C4",
 		Doc: "The repeated row of kernels that would leave out most launches."}
-	gpuL2 = &Decl{ID: "gpu.l2_hit_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C11",
-		Doc: "Reads that the L2 cache served, out of all, in the kernels that Nsight Compute measured."}
 )
 
 // KernelWork: what do kernels do beside their class? Layout changes, attention in pieces, grids that leave SMs empty, kernels slowed by
 // collectives, forward computed again in backward, rows of kernels that could be one. By names, operators, launch geometry and order, each
-// kernel with its part of the ledger's compute time. Missing where grids or operators were not recorded; L2 needs Nsight Compute.
+// kernel with its part of the ledger's compute time. Missing where grids or operators were not recorded.
 var KernelWork = &Deriver{
 	Name:  "kernel-work",
 	After: []*Deriver{LedgerShares},
 	Gives: []*Decl{gpuUnclassified, gpuLayout, gpuUnfused, gpuSmallTime, gpuWaveTime, gpuWaveWaste, gpuWaveSays, gpuUnderComm, gpuSlower, gpuContentionLost,
-		gpuRecompute, gpuFusable, gpuFusableSays, gpuL2},
+		gpuRecompute, gpuFusable, gpuFusableSays},
 	Run: func(p *Pass) { p.eachGPU(p.kernelWork) },
 }
 
 func (p *Pass) kernelWork(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced) {
-	p.Miss(gpuL2, sub, "no trace holds cache counters: only Nsight Compute measures them")
 	all := []*Decl{gpuUnclassified, gpuLayout, gpuUnfused, gpuSmallTime, gpuWaveTime, gpuWaveWaste, gpuWaveSays, gpuUnderComm, gpuSlower, gpuContentionLost,
 		gpuRecompute, gpuFusable, gpuFusableSays}
 	if g == nil || g.Window.Empty() || g.Busy <= 0 {
