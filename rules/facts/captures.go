@@ -21,7 +21,7 @@ var Recipes = []Recipe{
 			"clocks_event_reasons_counters.sw_power_cap, .hw_thermal_slowdown, .sw_thermal_slowdown, .hw_power_brake_slowdown"},
 	{"C3", "nvidia-smi -q > smi-q.txt; nvidia-smi topo -m > topo.txt; nvidia-smi nvlink -s > nvlink.txt; nvidia-smi nvlink -e > nvlink-err.txt; " +
 		`dmesg -T | grep -iE "xid|nvrm" > xid.txt; lscpu > lscpu.txt; numactl -H > numa.txt`,
-		"on every host, under load", "the state of the machine", "dmesg wants root on many hosts: without it Xids stay unknown"},
+		"on every host, under load", "the state of the machine", "take it twice, some minutes apart, in two folders: counters of replays and links are compared; dmesg wants root on many hosts, without it Xids stay unknown"},
 	{"C4", "prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA], " +
 		"schedule=torch.profiler.schedule(wait=10, warmup=3, active=24, repeat=1), record_shapes=True, " +
 		`on_trace_ready=torch.profiler.tensorboard_trace_handler("trace"), ` +
