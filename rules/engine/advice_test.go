@@ -40,6 +40,49 @@ var behind = []struct{ gate, words string }{
 	{"G11", `(?i)\braise the power limit`},
 }
 
+// valuesOf are what the text facts may say that advice is chosen by.
+var valuesOf = map[facts.ID][]string{
+	"run.culprit_cause":     {engine.DataPipeline, engine.HostBound, engine.Transfer, engine.Interruption, engine.Communication, engine.Hardware, engine.UnevenWork, engine.UnknownCause},
+	"gpu.python_state":      {"running", "waiting for a lock", "unknown"},
+	"rank.step_slow_owner":  ownerNames(),
+	"rank.step_modes_owner": ownerNames(),
+	"gpu.xid_kind":          {"restart", "reset", "memory", "nvlink", "vendor", "application", "note"},
+}
+
+func ownerNames() (out []string) {
+	for o := timeline.Owner(0); o < timeline.NOwners; o++ {
+		out = append(out, o.String())
+	}
+	return out
+}
+
+// silentFor gives the values for which a rule whose every advice is chosen by one fact has none, and values that a fact never has.
+func silentFor(r *engine.Rule) (none, odd []string) {
+	var by facts.ID
+	all := true // every advice is chosen by one fact, the same
+	given := map[string]bool{}
+	for _, d := range r.Do {
+		all = all && len(d.Where) == 1 && (by == "" || d.Where[0].Fact == by)
+		for _, w := range d.Where {
+			by = w.Fact
+			for _, v := range w.Is {
+				given[v] = true
+				if !slices.Contains(valuesOf[w.Fact], v) {
+					odd = append(odd, string(w.Fact)+" "+v)
+				}
+			}
+		}
+	}
+	if all {
+		for _, v := range valuesOf[by] {
+			if !given[v] {
+				none = append(none, v)
+			}
+		}
+	}
+	return none, odd
+}
+
 // TestAdvice holds what rules/README.md asks of advice over every shipped rule.
 func TestAdvice(t *testing.T) {
 	rs := shipped(t)
@@ -47,6 +90,9 @@ func TestAdvice(t *testing.T) {
 		wrong := func(format string, args ...any) { t.Errorf("%s: %s", r.Path, fmt.Sprintf(format, args...)) }
 		if r.Saving != nil && (len(r.Do) == 0 || len(r.Dont) == 0) {
 			wrong("it promises a saving and lacks do or dont")
+		}
+		if none, odd := silentFor(r); len(none)+len(odd) > 0 {
+			wrong("it advises nothing where the fact says %v, and something where it says %v, which it never does", none, odd)
 		}
 		for _, l := range r.Limits {
 			if l.Source == "" || never.MatchString(l.Source) {
