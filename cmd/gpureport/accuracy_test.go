@@ -25,20 +25,37 @@ var (
 	accuracyOnly  = flag.String("accuracy-only", "", "kinds to draw, by comma; the file is not written")
 )
 
-const accuracyFile = "../../fixtures/ACCURACY.md"
+const (
+	accuracyFile = "../../fixtures/ACCURACY.md"
+	accuracyRun  = "go test ./cmd/gpureport -run 'TestAccuracy$' -accuracy -timeout 60m"
+)
+
+// notCovered is what these numbers do not say.
+const notCovered = `- The runs are simulated, and the simulator shares our understanding of the machines: how a queue fills, what a driver's call waits for, how a collective ends. Where that is wrong, both are, and these numbers do not show
+  it. Only recordings of real machines do; those are in fixtures/REAL.md, and their truth is mostly not known.
+- Limits that are a judgement (a share that is worth a finding) are the same in the cases and in the rules.
+- A fault is alone in its run, or with the one that the case names. Several unrelated ones at a time are not drawn.
+- Jobs are of 1 to 8 ranks; up to 512 are looked at by other tests, for their verdict and not in these tables.
+- Traces that were cut, damaged, or written by old versions are the subject of other tests.
+`
 
 // Goals of the matrix.
 const (
 	goalVerdict = 0.98
-	goalLedger  = 0.005 // mean error of an owner, share of the window
+	goalLedger  = 0.005 // mean error of an owner, and error of any window's length, share of the window
 	goalSaving  = 0.05  // of the step, either way
 )
+
+// soundDraws is how often a sound kind is drawn where others are n times: so often that half of all analyses are of sound runs.
+func soundDraws(n int) int { return (8*n + 4) / 5 }
 
 // judged is what one analysis of one drawn run came to.
 type judged struct {
 	kind, input string
 	draw        int
 	sound       bool
+	list        string // "": a kind of the simulator's own; else the list of told runs that it is in
+	source      string // of a public case
 
 	want, got           string // class
 	asked, right, cause bool   // a class is asked for; class, culprit and cause are right; the latter two alone
@@ -48,7 +65,7 @@ type judged struct {
 	fire, missed      []string // rules that must be findings, and those of them that are none
 	silent, forbidden []string // rules that must not be, and those that are
 	saving, promised  float64
-	saves             bool
+	saves             bool                 // both are known
 	owners            map[string][]float64 // signed error, share of the window, one a rank
 	window            float64              // error of the window's length, its worst rank
 }
@@ -191,14 +208,15 @@ func verdictText(class string, rank int, cause string) string {
 	return class
 }
 
-// drawAll draws the runs of kinds, n of each from the first on, side by side.
-func drawAll(t *testing.T, kinds []*sim.Kind, first, n int) []*judged {
+// drawAll draws the runs of kinds, those of each from one to before another, side by side.
+func drawAll(t *testing.T, kinds []*sim.Kind, draws func(k *sim.Kind) (from, to int)) []*judged {
 	t.Helper()
 	var mu sync.Mutex
 	var out []*judged
 	t.Run("draw", func(t *testing.T) {
 		for _, k := range kinds {
-			for i := first; i < first+n; i++ {
+			from, to := draws(k)
+			for i := from; i < to; i++ {
 				t.Run(fmt.Sprintf("%s/%d", k.Name, i), func(t *testing.T) {
 					t.Parallel()
 					d, err := k.Draw(i)
@@ -226,17 +244,29 @@ func drawAll(t *testing.T, kinds []*sim.Kind, first, n int) []*judged {
 	return out
 }
 
-// quickKinds are drawn by every test run; -accuracy draws all.
-var quickKinds = []string{"loader-starved", "item-sync", "exposed-allreduce", "late-rank", "fp32-gemm", "sound-a100", "sync-that-waits", "sound-west"}
+// quickKinds are drawn by every test run, which draw of each; -accuracy draws all.
+var quickKinds = map[string]int{"loader-starved": 1, "item-sync": 1, "exposed-allreduce": 1, "late-rank": 1, "fp32-gemm": 1, "sound-a100": 1, "sync-that-waits": 1, "sound-west": 1,
+	"checkpoint": 4, "iowait-leads": 3, "two-hosts": 3, "sound-no-marks": 3}
+
+// quickTold are the cases and pairs of each test run, in their first draw.
+var quickTold = []string{"10", "17", "8", "30", "34", "N2", "37b", "tail", "pipeline-even", "experts-hot", "grids-small", "waves-full", "compiled-once"}
 
 // A drawn run has the verdict, the findings, the ledger and the saving of its truth: a few of each test run, all with -accuracy.
 func TestAccuracy(t *testing.T) {
-	kinds := sim.Kinds()
+	kinds, runs := sim.Kinds(), toldRuns()
 	if *accuracy {
 		if *accuracyOnly != "" {
-			kinds = slices.DeleteFunc(kinds, func(k *sim.Kind) bool { return !slices.Contains(strings.Split(*accuracyOnly, ","), k.Name) })
+			named := func(name string) bool { return slices.Contains(strings.Split(*accuracyOnly, ","), name) }
+			kinds = slices.DeleteFunc(kinds, func(k *sim.Kind) bool { return !named(k.Name) })
+			runs = slices.DeleteFunc(runs, func(x *told) bool { return !named(x.name) && !named(x.list) })
 		}
-		all := drawAll(t, kinds, 0, *accuracyDraws)
+		all := drawAll(t, kinds, func(k *sim.Kind) (int, int) {
+			if k.Sound {
+				return 0, soundDraws(*accuracyDraws)
+			}
+			return 0, *accuracyDraws
+		})
+		all = append(all, drawTold(t, runs, 0, *accuracyDraws)...)
 		a := sumUp(all)
 		text := a.text(*accuracyDraws)
 		if *accuracyOnly != "" {
@@ -253,11 +283,13 @@ func TestAccuracy(t *testing.T) {
 		}
 		return
 	}
-	kinds = slices.DeleteFunc(kinds, func(k *sim.Kind) bool { return !slices.Contains(quickKinds, k.Name) })
-	if len(kinds) != len(quickKinds) {
-		t.Fatalf("%d kinds of %v", len(kinds), quickKinds)
+	kinds = slices.DeleteFunc(kinds, func(k *sim.Kind) bool { _, ok := quickKinds[k.Name]; return !ok })
+	runs = slices.DeleteFunc(runs, func(x *told) bool { return !slices.Contains(quickTold, x.name) })
+	if len(kinds) != len(quickKinds) || len(runs) != len(quickTold) {
+		t.Fatalf("%d kinds of %v, %d runs of %v", len(kinds), quickKinds, len(runs), quickTold)
 	}
-	for _, j := range drawAll(t, kinds, 1, 1) {
+	all := drawAll(t, kinds, func(k *sim.Kind) (int, int) { return quickKinds[k.Name], quickKinds[k.Name] + 1 })
+	for _, j := range append(all, drawTold(t, runs, 1, 1)...) {
 		if j.asked && !j.right {
 			t.Errorf("%s, %s: %s", j.kind, j.input, j.detail)
 		}
@@ -274,7 +306,10 @@ func TestAccuracy(t *testing.T) {
 				}
 			}
 		}
-		limit := goalSaving
+		if j.window > goalLedger {
+			t.Errorf("%s, %s: the window's length is off by %.2f %%", j.kind, j.input, 100*j.window)
+		}
+		limit := j.slack()
 		if accuracyWhy[j.kind] != "" {
 			limit *= 2 // ACCURACY.md says why; it may not grow worse
 		}
@@ -322,7 +357,7 @@ func sumUp(all []*judged) *summary {
 		if j.saves {
 			a.saves++
 			switch e := j.promised - j.saving; {
-			case math.Abs(e) <= goalSaving:
+			case math.Abs(e) <= j.slack():
 				a.near++
 			case e > 0:
 				a.over++
@@ -361,6 +396,12 @@ func (a *summary) unmet() (out []string) {
 	if a.worstOwner > goalLedger {
 		out = append(out, fmt.Sprintf("an owner's mean error is %.2f %% of the window, the goal is %.1f %%", 100*a.worstOwner, 100*goalLedger))
 	}
+	if a.worstWindow > goalLedger {
+		out = append(out, fmt.Sprintf("the length of a window is off by up to %.2f %%, the goal is %.1f %%", 100*a.worstWindow, 100*goalLedger))
+	}
+	if a.missed > 0 {
+		out = append(out, fmt.Sprintf("%d findings of %d that must be there are not", a.missed, a.fire))
+	}
 	if a.near < a.saves {
 		out = append(out, fmt.Sprintf("%d of %d savings are further than %.0f points from the truth", a.saves-a.near, a.saves, 100*goalSaving))
 	}
@@ -386,38 +427,67 @@ func matrixOf() string {
 		}
 		names = append(names, "`"+k.Name+"`")
 	}
-	return fmt.Sprintf("%d kinds with a fault and %d sound ones: %s.", faults, sound, strings.Join(names, ", "))
+	lists := map[string]int{}
+	var order []string
+	for _, x := range toldRuns() {
+		if lists[x.list] == 0 {
+			order = append(order, x.list)
+		}
+		lists[x.list]++
+	}
+	more := ""
+	for _, l := range order {
+		more += fmt.Sprintf("; %d of %s", lists[l], l)
+	}
+	return fmt.Sprintf("%d kinds with a fault and %d sound ones: %s%s.", faults, sound, strings.Join(names, ", "), more)
 }
 
 func (a *summary) text(draws int) string {
 	var b bytes.Buffer
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
-	sound := 0
-	for _, j := range a.all {
-		if j.sound {
-			sound++
+	p("# Accuracy\n\nHow often gpureport is right about runs whose truth is known. Written by `%s`; not by hand. `-accuracy-draws N` draws more of each, `-accuracy-only NAME,NAME` some kinds, cases or lists alone and "+
+		"prints what comes of them; draw N of a name is the same run on every machine.\n\n", accuracyRun)
+	p("## What was drawn\n\nAll runs are made by `fixtures/sim`, which shares no code with the program. Three sorts of them:\n\n")
+	p("- Kinds of runs, drawn %d times each, sound ones %d times: draw 0 as shipped, the others with another seed, model size, number of steps (20 to 30) and noise and, where there is a fault, another size of it (up to 30 %% "+
+		"either way) and another rank that has it. The simulator works out the truth of each draw: who held each nanosecond, what the same run takes without the fault. Each is analysed as recorded by the PyTorch profiler "+
+		"(`traces`) and by Nsight Systems (`nsys`), with the machine's logs beside it and without.\n", draws, soundDraws(draws))
+	p("- Public cases, drawn %d times each: draw 0 as rebuilt from the report, the others with other seeds and noise, all lengths up to a tenth longer or shorter, and kernels, collectives, copies and the host's work up to a "+
+		"tenth once more, each by itself. Their truth is what the report's author found. Analysed whole, and by their logs of samples alone.\n", draws)
+	p("- Pairs that look alike, of which one has a fault: drawn as the public cases are.\n\n")
+	count := func(in func(j *judged) bool) (n, sound int) {
+		for _, j := range a.all {
+			if in(j) {
+				n++
+				sound += b2i(j.sound)
+			}
 		}
+		return n, sound
 	}
-	p("# Accuracy\n\nHow often gpureport is right about runs whose truth is known. Written by `go test ./cmd/gpureport -run 'TestAccuracy$' -accuracy -timeout 60m`; not by hand.\n\n")
-	p("Each kind of run is drawn %d times by `fixtures/sim`, which shares no code with the program: draw 0 as shipped, the others with another seed, model size, number of steps, noise and, where there is a fault, "+
-		"another size of it (up to 30 %% either way) and another rank that has it. The simulator works out the truth of each draw. Each is then analysed as recorded by the PyTorch profiler (`traces`) and by Nsight Systems "+
-		"(`nsys`), with the machine's logs beside it and without.\n\n", draws)
-	p("%s\n\n%d analyses, %d of them (%.0f %%) of sound runs.\n\n", matrixOf(), len(a.all), sound, 100*share(sound, len(a.all)))
+	whole, soundOnes := count(func(*judged) bool { return true })
+	own, soundKinds := count(func(j *judged) bool { return j.list == "" })
+	public, controls := count(func(j *judged) bool { return j.list == publicCases })
+	p("%s\n\n", matrixOf())
+	p("%d analyses, %d of them (%.0f %%) of runs without a fault: %d of the kinds (%d sound), %d of public cases (%d of controls), %d of pairs (%d of look-alikes).\n\n", whole, soundOnes, 100*share(soundOnes, whole),
+		own, soundKinds, public, controls, whole-own-public, soundOnes-soundKinds-controls)
+	p("## What this does not cover\n\n%s\n", notCovered)
 
 	p("## In short\n\n| what | measured | goal |\n| --- | --- | --- |\n")
 	p("| verdict right: class, late rank and its cause | %d of %d, %.1f %% | %.0f %% |\n", a.right, a.asked, 100*share(a.right, a.asked), 100*goalVerdict)
 	p("| late rank and its cause right, where there is one | %d of %d, %.1f %% | |\n", a.lateRight, a.late, 100*share(a.lateRight, a.late))
-	p("| findings that must be there, found | %d of %d, %.1f %% | |\n", a.fire-a.missed, a.fire, 100*share(a.fire-a.missed, a.fire))
+	p("| findings that must be there, found | %d of %d, %.1f %% | all |\n", a.fire-a.missed, a.fire, 100*share(a.fire-a.missed, a.fire))
 	p("| findings that must not be there, raised | %d of %d chances | 0 |\n", a.forbidden, a.silent)
+	if held, n := a.held(publicCases); n > 0 {
+		p("| public cases held, every draw and input | %d of %d | all |\n", held, n)
+	}
 	p("| ledger: largest mean error of an owner, share of the window | %.3f %% | %.1f %% |\n", 100*a.worstOwner, 100*goalLedger)
-	p("| ledger: largest error of a window's length | %.3f %% | |\n", 100*a.worstWindow)
-	p("| saving within %.0f points of the run without the fault | %d of %d; %d promise too much, %d too little | all |\n\n", 100*goalSaving, a.near, a.saves, a.over, a.saves-a.near-a.over)
+	p("| ledger: largest error of a window's length | %.3f %% | %.1f %% |\n", 100*a.worstWindow, 100*goalLedger)
+	p("| saving within %.0f points of the run without the fault, or of what the report measured | %d of %d; %d promise too much, %d too little | all |\n\n", 100*goalSaving, a.near, a.saves, a.over, a.saves-a.near-a.over)
 
 	p("## Verdicts\n\nRows are the truth, columns what was said.\n\n")
 	said := map[[2]string]int{}
 	seen := map[string]bool{}
 	for _, j := range a.all {
-		if j.asked {
+		if j.asked && j.want != "" {
 			said[[2]string{j.want, j.got}]++
 			seen[j.want], seen[j.got] = true, true
 		}
@@ -445,13 +515,16 @@ func (a *summary) text(draws int) string {
 
 	p("\n## Kinds and inputs\n\n`right`: verdicts, of those asked for; `missed` and `forbidden`: findings over all draws; saving in percent of the step, promised less true, mean and worst of the draws.\n\n")
 	p("| kind | input | right | missed | forbidden | true saving | error, mean | error, worst |\n| --- | --- | ---: | --- | --- | ---: | ---: | ---: |\n")
-	for from := 0; from < len(a.all); {
+	for from := 0; from < len(a.all) && a.all[from].list == ""; {
 		to := from
-		for to < len(a.all) && a.all[to].kind == a.all[from].kind && a.all[to].input == a.all[from].input {
+		for to < len(a.all) && a.all[to].list == "" && a.all[to].kind == a.all[from].kind && a.all[to].input == a.all[from].input {
 			to++
 		}
 		a.row(p, a.all[from:to])
 		from = to
+	}
+	if at := slices.IndexFunc(a.all, func(j *judged) bool { return j.list != "" }); at >= 0 {
+		toldText(p, a.all[at:])
 	}
 
 	p("\n## Ledger\n\nError of each owner, share of the window, over all ranks of all analyses in which the owner has time.\n\n| owner | ledgers | mean | largest | where |\n| --- | ---: | ---: | ---: | --- |\n")
@@ -510,6 +583,24 @@ func (a *summary) row(p func(string, ...any), js []*judged) {
 	p("| %s | %s | %s | %s | %s | %s | %s | %s |\n", js[0].kind, js[0].input, verdicts, counted(missed), counted(forbidden), save, m, w)
 }
 
+// held counts the runs of a list that hold in every draw and input.
+func (a *summary) held(list string) (held, n int) {
+	bad := map[string]bool{}
+	var names []string
+	for _, j := range a.all {
+		if j.list == list {
+			if len(names) == 0 || names[len(names)-1] != j.kind {
+				names = append(names, j.kind)
+			}
+			bad[j.kind] = bad[j.kind] || j.holds() != ""
+		}
+	}
+	for _, name := range names {
+		held += 1 - b2i(bad[name])
+	}
+	return held, len(names)
+}
+
 // counted lists ids with how often each was, in order.
 func counted(m map[string]int) string {
 	var out []string
@@ -536,7 +627,7 @@ func (a *summary) wrong(p func(string, ...any)) {
 			}
 			verdicts[s]++
 		}
-		off[j.kind] = off[j.kind] || j.asked && !j.right || len(j.missed)+len(j.forbidden) > 0 || j.saves && math.Abs(j.promised-j.saving) > goalSaving
+		off[j.kind] = off[j.kind] || j.asked && !j.right || len(j.missed)+len(j.forbidden) > 0 || j.saves && math.Abs(j.promised-j.saving) > j.slack()
 	}
 	if len(order) > 0 {
 		p("\nWrong verdicts:\n\n")
@@ -576,7 +667,7 @@ func TestAccuracyIsOfTheCurrentKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := matrixOf(); !strings.Contains(string(b), want) {
-		t.Errorf("fixtures/ACCURACY.md is not of the current kinds: run go test ./cmd/gpureport -run 'TestAccuracy$' -accuracy -timeout 60m; want in it:\n%s", want)
+		t.Errorf("fixtures/ACCURACY.md is not of the current kinds: run %s; want in it:\n%s", accuracyRun, want)
 	}
 	drawn := map[string]bool{}
 	sound := 0
