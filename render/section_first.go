@@ -390,7 +390,7 @@ func (fs *FirstScreen) next(r *Report) {
 	}
 }
 
-// splitLead cuts an advice at its first comma or colon, so that the imperative stands out.
+// splitLead cuts an advice at its first comma, colon or full stop, so that the imperative stands out.
 func splitLead(s string) (lead, text string) {
 	s = strings.TrimSpace(s)
 	for i, c := range s {
@@ -400,6 +400,12 @@ func splitLead(s string) (lead, text string) {
 		if i > 3 && c == ':' || i > 8 && (strings.ContainsRune(",;", c) || c == '(' && s[i-1] == ' ') { // a bracket of its own, not that of a call
 			return strings.TrimSpace(s[:i]), s[i:]
 		}
+		if i > 8 && c == '.' && strings.HasPrefix(s[i+1:], " ") {
+			return s[:i+1], s[i+1:]
+		}
+	}
+	if lead, text, ok := strings.Cut(s, ". "); ok {
+		return lead + ".", " " + text
 	}
 	return s, ""
 }

@@ -35,3 +35,18 @@ func TestAgainstThePart(t *testing.T) {
 		}
 	}
 }
+
+// Of an advice the imperative stands out, and neither what it returns nor what it costs.
+func TestLeadOfAdvice(t *testing.T) {
+	for s, want := range map[string]string{
+		"Pin the loader's batches: pin_memory=True. Costs memory":                                                               "Pin the loader's batches",
+		"Move the job to a cool host meanwhile, and drain this one":                                                             "Move the job to a cool host meanwhile",
+		"Take what is left off. Costs nothing":                                                                                  "Take what is left off.",
+		"Turn torch.backends.cudnn.benchmark off. Costs slower convolutions":                                                    "Turn torch.backends.cudnn.benchmark off.",
+		"Give the job as many CPUs as it has workers and ranks in the request that the launcher makes of the host. Costs queue": "Give the job as many CPUs as it has workers and ranks in the request that the launcher makes of the host.",
+	} {
+		if lead, text := splitLead(s); lead != want || lead+text != s {
+			t.Errorf("%q: %q and %q", s, lead, text)
+		}
+	}
+}
