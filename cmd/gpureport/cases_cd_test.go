@@ -14,9 +14,7 @@ import (
 )
 
 // pendingCD are cases, or parts of them, that the rules cannot hold yet, by what fails; one that holds is a failure of the table.
-var pendingCD = map[string]string{
-	"27": "the run queue is held against the host's CPUs, and not against the two that the job may use; so nothing says that the optimizer waited for a CPU",
-}
+var pendingCD = map[string]string{}
 
 // reportsCD are the reports of cases that were run, by number.
 var reportsCD sync.Map

@@ -22,12 +22,12 @@ var (
 	hostIOPeak   = hostDecl("host.cpu_iowait_p95_frac", unit.Frac, 1, "95th percentile of the readings of iowait.")
 	hostSteal    = hostDecl("host.cpu_steal_frac", unit.Frac, 1, "Mean share of the CPUs' time that the hypervisor gave to others.")
 	hostOneFull  = hostDecl("host.cpu_full_count", unit.Count, 1e5, "CPUs that were busy 90 % of the time or more, on average.")
-	hostCrowded  = hostDecl("host.run_queue_over_frac", unit.Frac, 1, "Share of readings in which more tasks wanted a CPU than there are.")
-	hostQueue    = hostDecl("host.run_queue_per_cpu_count", unit.Count, 1e6, "Mean tasks that run or could, per CPU.")
+	hostCrowded  = hostDecl("host.run_queue_over_frac", unit.Frac, 1, "Share of readings in which more tasks wanted a CPU than there are; where the job may use fewer than the host has, in which its own processes used and waited for more than those.")
+	hostQueue    = hostDecl("host.run_queue_per_cpu_count", unit.Count, 1e6, "Mean tasks that run or could, per CPU; of the job alone, per CPU that it may use, where that is more.")
 	hostPSICPU   = hostDecl("host.psi_cpu_frac", unit.Frac, 1, "Mean share of time in which some task waited for a CPU, as the kernel's pressure figures say.")
 	hostPSIIO    = hostDecl("host.psi_io_frac", unit.Frac, 1, "Mean share of time in which some task waited for a disk, as the kernel's pressure figures say.")
 	hostThrottle = hostDecl("host.cpu_throttled_frac", unit.Frac, 1, "Mean share of the quota's periods in which the control group was out of CPU time.")
-	hostQuota    = hostDecl("host.cpu_quota_count", unit.Count, 1e5, "CPUs that the control group's quota allows; the host's CPUs where there is none.")
+	hostQuota    = hostDecl("host.cpu_quota_count", unit.Count, 1e5, "CPUs that the control group and the affinity of the processes that use the GPUs allow; the host's CPUs where neither is less.")
 	hostWanted   = hostDecl("host.cpus_wanted_count", unit.Count, 1e6, "CPUs that the run's processes need at least: one a DataLoader worker and two a rank.")
 	hostDisk     = hostDecl("host.disk_busy_frac", unit.Frac, 1, "Mean share of time in which the busiest disk had a request in flight.")
 	hostDiskName = hostDecl("host.disk", unit.Text, 0, "The busiest disk.")
@@ -153,8 +153,9 @@ func (p *Pass) hostOf(sub int) {
 	} else {
 		p.Miss(hostOneFull, sub, p.noHost("the use of each CPU"))
 	}
-	p.runQueue(sub, cpus.Num, hasCPUs)
 	quota := p.quotaOf(sub, cpus, hasCPUs)
+	p.runQueue(sub, cpus.Num, hasCPUs)
+	p.jobQueue(sub, quota, cpus.Num)
 	p.disksOf(sub)
 	p.workersOf(sub, quota, cpus.Num, hasCPUs)
 }
@@ -195,8 +196,18 @@ func (p *Pass) runQueue(sub int, cpus float64, known bool) {
 	}
 }
 
-// quotaOf gives the CPUs that the run may use; 0 unknown.
+// quotaOf gives the CPUs that the run may use, by its control group and by the affinity of its processes; 0 unknown.
 func (p *Pass) quotaOf(sub int, cpus Value, known bool) float64 {
+	quota := p.groupQuota(sub, cpus, known)
+	bound, ok := p.affinity(sub)
+	if !ok || quota > 0 && bound.Num >= quota || quota == 0 && known && bound.Num >= cpus.Num {
+		return quota
+	}
+	p.Set(hostQuota, sub, bound)
+	return bound.Num
+}
+
+func (p *Pass) groupQuota(sub int, cpus Value, known bool) float64 {
 	if s := p.whole(sub, timeline.CPUQuota); s != nil {
 		i := argMin(s.Value)
 		p.Set(hostQuota, sub, p.sampled(s, s.Value[i]))
