@@ -304,7 +304,8 @@ func (b *builder) stepLogSentence() string {
 		case "step.bimodal":
 			return fmt.Sprintf("Steps have two speeds, one %s of the other%s", Pct(num("rank.step_modes_ratio_frac")), but)
 		case "step.periodic":
-			return fmt.Sprintf("Every %.0f steps one is slow%s", num("rank.step_period_count"), but)
+			v, _ := f.Get(i, "rank.step_period_says")
+			return fmt.Sprintf("Every %s a step is slow%s", v.Text, but)
 		case "step.outliers":
 			return fmt.Sprintf("Slow steps cost %s of all step time%s", Pct(num("rank.step_lost_outliers_frac")), but)
 		}

@@ -39,8 +39,9 @@ var (
 	rankOutliers = stepDecl("rank.step_outliers_count", unit.Count, 0, 1e9, "Steps above median + 5 x 1.4826 x MAD and above 1.2 x median, a lasting shift taken off first.")
 	rankLost     = stepDecl("rank.step_lost_outliers_frac", unit.Frac, 0, 1, "Time of those steps above the median, out of all step time.")
 
-	rankPeriod     = stepDecl("rank.step_period_count", unit.Count, 2, 256, "Steps from one slow step to the next, best of 2 to a quarter of the steps.")
-	rankEta        = stepDecl("rank.step_period_eta2_frac", unit.Frac, 0, 1, "Share of the variance of step time that the place in that period explains, less what chance gives to as many places.")
+	rankPeriod     = stepDecl("rank.step_period_count", unit.Count, 2, 1e9, "Steps from one slow step to the next, best of 2 to a quarter of the steps; of a log of every n-th step a multiple of n, which a part of may be the true one.")
+	rankPeriodSays = stepDecl("rank.step_period_says", unit.Text, 0, 0, "The period: a number of steps, or a time where it is time that repeats.")
+	rankEta        = stepDecl("rank.step_period_eta2_frac", unit.Frac, 0, 1, "Share of the variance of step time that the place in that period explains, less what chance gives to as many places; in a period of time, what being one of its slow steps explains.")
 	rankEtaChance  = stepDecl("rank.step_period_chance_frac", unit.Frac, 0, 1, "99th percentile of the same share over shuffled steps.")
 	rankExcess     = stepDecl("rank.step_periodic_excess_frac", unit.Frac, 0, 1e6, "Median of the slowest place in the period above the median of the other places, out of it.")
 	rankSavePeriod = stepDecl("rank.step_save_periodic_frac", unit.Frac, 0, 1, "Step time by which the places of the period lie above their median, out of all step time.")
@@ -56,7 +57,7 @@ var (
 // test against shuffled steps guards it.
 var StepStats = &Deriver{Name: "step-stats", After: []*Deriver{LedgerShares},
 	Gives: []*Decl{runSteps, rankMarked, rankHow, rankFirst, rankWarm, rankWarmExtra, rankFirstOwner, rankCV, rankCVLeast, rankJitter, rankSlowOwn, rankSlowBy,
-		rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch, rankDrift, rankDriftP, rankSaveDrift},
+		rankOutliers, rankLost, rankPeriod, rankPeriodSays, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch, rankDrift, rankDriftP, rankSaveDrift},
 	Run: func(p *Pass) {
 		least := -1
 		logs := stepLogs(p.Input)
@@ -152,7 +153,7 @@ func (p *Pass) warmupOf(sub int, r *timeline.Reduced, x []float64) {
 
 func (p *Pass) spreadOf(sub int, s stepSeries) {
 	if s.why != "" {
-		p.missAll(sub, s.why, rankCV, rankCVLeast, rankJitter, rankSlowOwn, rankSlowBy, rankOutliers, rankLost, rankPeriod, rankEta, rankEtaChance, rankExcess,
+		p.missAll(sub, s.why, rankCV, rankCVLeast, rankJitter, rankSlowOwn, rankSlowBy, rankOutliers, rankLost, rankPeriod, rankPeriodSays, rankEta, rankEtaChance, rankExcess,
 			rankSavePeriod, rankMatch, rankDrift, rankDriftP, rankSaveDrift)
 		return
 	}
@@ -190,12 +191,7 @@ func (p *Pass) spreadOf(sub int, s stepSeries) {
 	o.Num = lost
 	p.Set(rankLost, sub, o)
 
-	if s.every() > 1 {
-		p.missAll(sub, fmt.Sprintf("the training loop logs every %d steps: what repeats within them cannot be seen", s.every()),
-			rankPeriod, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch)
-	} else {
-		p.periodOf(sub, level, v)
-	}
+	p.periodOf(sub, s, level, v)
 
 	drift, pv := ledger.Trend(level)
 	p.Set(rankDrift, sub, num(drift))
@@ -265,10 +261,22 @@ func firstRow(l *timeline.GPULedger, s timeline.StepRow) uint32 {
 	return 0
 }
 
-func (p *Pass) periodOf(sub int, x []float64, v Value) {
+func (p *Pass) periodOf(sub int, s stepSeries, x []float64, v Value) {
+	const explains = 0.5 // of the variance: enough to look no further
 	per := ledger.Period(x)
+	if per.K == 0 || per.Eta2 < explains || per.Eta2 <= per.Threshold {
+		if r := s.repeats(); r.seconds > 0 {
+			p.periodInTime(sub, s, r, v)
+			return
+		}
+		if s.every() > 1 {
+			p.missAll(sub, fmt.Sprintf("the training loop logs every %d steps: what repeats within them cannot be seen, and nothing longer repeats", s.every()),
+				rankPeriod, rankPeriodSays, rankEta, rankEtaChance, rankExcess, rankSavePeriod, rankMatch)
+			return
+		}
+	}
 	if per.K == 0 {
-		p.missAll(sub, "the steps do not differ by their place in any period", rankPeriod, rankExcess, rankSavePeriod, rankMatch)
+		p.missAll(sub, "the steps do not differ by their place in any period", rankPeriod, rankPeriodSays, rankExcess, rankSavePeriod, rankMatch)
 		v.Num = 0
 		p.Set(rankEta, sub, v)
 		p.Set(rankEtaChance, sub, v)
@@ -278,21 +286,28 @@ func (p *Pass) periodOf(sub int, x []float64, v Value) {
 		v.Conf = min(v.Conf, timeline.Inferred)
 	}
 	num := func(f float64) Value { o := v; o.Num = f; return o }
-	p.Set(rankPeriod, sub, num(float64(per.K)))
+	steps := float64(per.K * max(1, s.every()))
+	p.Set(rankPeriod, sub, num(steps))
+	says := v
+	says.Text = fmt.Sprintf("%.0f steps", steps)
+	p.Set(rankPeriodSays, sub, says)
 	p.Set(rankEta, sub, num(per.Eta2))
 	p.Set(rankEtaChance, sub, num(max(0, per.Threshold)))
 	p.Set(rankExcess, sub, num(max(0, per.Excess)))
 	p.Set(rankSavePeriod, sub, num(per.Lost))
 	var names []string
 	for _, iv := range intervals {
-		if n, ok := stated(p.Input.Set, iv.key); ok && n == float64(per.K) {
+		if n, ok := stated(p.Input.Set, iv.key); ok && n == steps {
 			names = append(names, iv.name)
 		}
+	}
+	if s.log.epochLength() == steps {
+		names = append(names, "epoch")
 	}
 	if len(names) > 0 {
 		v.Text = join(names, ", ")
 		p.Set(rankMatch, sub, v)
 	} else {
-		p.Miss(rankMatch, sub, "no interval that --set states equals the period")
+		p.Miss(rankMatch, sub, "neither an interval that --set states nor a logged epoch equals the period")
 	}
 }

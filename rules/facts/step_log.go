@@ -471,14 +471,20 @@ func (p *Pass) eventsNear(at, slack timeline.Time) (says []string, refs []Ref) {
 	return says, refs
 }
 
-// repeatsOf tells whether slow steps repeat by number or by time: by what varies less from one to the next.
-func (p *Pass) repeatsOf(sub int, s stepSeries, v Value) {
+// repeats is how far apart slow steps are, by number and by time.
+type repeats struct {
+	slow    []int
+	steps   float64 // apart; 0: not at equal numbers
+	seconds float64 // apart; 0: not at equal times
+	why     string  // neither; "" one of them
+}
+
+// repeats tells whether slow steps repeat by number or by time: by what varies less from one to the next.
+func (s *stepSeries) repeats() repeats {
 	slow, _ := ledger.Outliers(s.raw)
 	const least = 5
-	miss := func(why string) { p.missAll(sub, why, rankPeriodS, rankPeriodHow) }
 	if len(slow) < least {
-		miss("fewer than five slow steps")
-		return
+		return repeats{why: "fewer than five slow steps"}
 	}
 	var bySteps, byTime []float64
 	for i := 1; i < len(slow); i++ {
@@ -502,22 +508,102 @@ func (p *Pass) repeatsOf(sub int, s stepSeries, v Value) {
 		return quantile(d, 0.75)
 	}
 	n, t := spreadOf(bySteps), spreadOf(byTime)
-	v.Refs, v.NRefs = s.refs(slow), len(slow)
 	switch {
 	case min(n, t) > steady:
-		miss("slow steps come neither at equal numbers nor at equal times")
+		return repeats{why: "slow steps come neither at equal numbers nor at equal times"}
 	case median(bySteps) < 2:
-		miss("slow steps follow one another")
+		return repeats{why: "slow steps follow one another"}
 	case t < n/2 && t < steady:
-		v.Text = fmt.Sprintf("by time, every %.3g s", median(byTime))
+		return repeats{slow: slow, seconds: median(byTime)}
+	}
+	return repeats{slow: slow, steps: median(bySteps)}
+}
+
+func (p *Pass) repeatsOf(sub int, s stepSeries, v Value) {
+	r := s.repeats()
+	v.Refs, v.NRefs = s.refs(r.slow), len(r.slow)
+	switch {
+	case r.why != "":
+		p.missAll(sub, r.why, rankPeriodS, rankPeriodHow)
+	case r.seconds > 0:
+		v.Text = fmt.Sprintf("by time, every %.3g s", r.seconds)
 		p.Set(rankPeriodHow, sub, v)
-		v.Text, v.Num = "", median(byTime)
+		v.Text, v.Num = "", r.seconds
 		p.Set(rankPeriodS, sub, v)
 	default:
-		v.Text = fmt.Sprintf("by number, every %.0f steps", median(bySteps))
+		v.Text = fmt.Sprintf("by number, every %.0f steps", r.steps)
 		p.Set(rankPeriodHow, sub, v)
 		p.Miss(rankPeriodS, sub, "slow steps repeat by number and not by time")
 	}
+}
+
+// periodInTime says of slow steps that come at equal times what periodOf says of those at equal numbers.
+func (p *Pass) periodInTime(sub int, s stepSeries, r repeats, v Value) {
+	in := map[int]bool{}
+	for _, i := range r.slow {
+		in[i] = true
+	}
+	var slow, rest []float64
+	sum, mean := 0.0, 0.0
+	for i, f := range s.raw {
+		sum += f
+		if in[i] {
+			slow = append(slow, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	mean = sum / float64(len(s.raw))
+	between, total, above := 0.0, 0.0, 0.0
+	usual := median(rest)
+	for _, f := range s.raw {
+		total += (f - mean) * (f - mean)
+	}
+	for _, side := range [][]float64{slow, rest} {
+		m := 0.0
+		for _, f := range side {
+			m += f / float64(len(side))
+		}
+		between += float64(len(side)) * (m - mean) * (m - mean)
+	}
+	for _, f := range slow {
+		above += f - usual
+	}
+	v.Refs, v.NRefs = s.refs(r.slow), len(r.slow)
+	num := func(f float64) Value { o := v; o.Num = f; return o }
+	p.Miss(rankPeriod, sub, "slow steps repeat by time and not by number")
+	p.Set(rankEta, sub, num(min(1, between/total)))
+	p.Set(rankEtaChance, sub, num(0))
+	p.Set(rankExcess, sub, num(max(0, median(slow)/usual-1)))
+	p.Set(rankSavePeriod, sub, num(min(1, max(0, above)/sum)))
+	v.Text = fmt.Sprintf("%.3g s", r.seconds)
+	p.Set(rankPeriodSays, sub, v)
+	if v.Text = matchInterval(p.Input.Set, r.seconds/(mean*float64(s.every()))); v.Text != "" {
+		p.Set(rankMatch, sub, v)
+	} else {
+		p.Miss(rankMatch, sub, "no interval that --set states is about as long")
+	}
+}
+
+// epochLength is how many steps each epoch has by the log; 0 unknown or not the same.
+func (l *stepLog) epochLength() float64 {
+	if l == nil || l.epoch == nil || l.number == nil {
+		return 0
+	}
+	at, length := -1.0, 0.0 // where the epoch before began
+	for i := 1; i < len(l.epoch); i++ {
+		if l.epoch[i] == l.epoch[i-1] {
+			continue
+		}
+		if n := l.number[i] - at; at >= 0 && n > 0 {
+			if length != 0 && n != length {
+				return 0
+			}
+			length = n
+		}
+		at = l.number[i]
+	}
+	return length
 }
 
 func (p *Pass) epochsOf(sub int, logs []*stepLog, r *timeline.Reduced) {

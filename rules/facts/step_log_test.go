@@ -135,6 +135,48 @@ func TestSlowStepsByTimeOrByNumber(t *testing.T) {
 	byTime := logged(1200, func(i int) float64 { return sec[i] }, nil).derive(t)
 	byTime.about("loop", rankPeriodS, 30, 0.5)
 	byTime.text("loop", rankPeriodHow, "by time, every 30 s")
+	// Such a period counts as one, though no number of steps explains it.
+	byTime.missing("loop", rankPeriod, "by time")
+	byTime.text("loop", rankPeriodSays, "30 s")
+	byTime.about("loop", rankEta, 0.72, 0.1) // the rest is the drift
+	byTime.num("loop", rankEtaChance, 0)
+	byTime.about("loop", rankExcess, 2, 0.3)
+	byTime.about("loop", rankSavePeriod, 0.016, 0.004)
+	byTime.missing("loop", rankMatch, "--set")
+	b := logged(1200, func(i int) float64 { return sec[i] }, nil)
+	b.in.Set = map[string]string{"save_every": "118", "log_every": "50"} // of 0.255 s each
+	b.derive(t).text("loop", rankMatch, "checkpoint interval (118 steps)")
+}
+
+func TestPeriodsOfALogOfEachTenthStep(t *testing.T) {
+	b := logged(200, func(i int) float64 { // each line the mean of ten steps; one of a hundred takes 0.5 s longer
+		x := 0.1 * (1 + 0.01*noise(i))
+		if i%10 == 9 {
+			x += 0.05
+		}
+		return x
+	}, nil)
+	b.in.Base.Attrs[0].Value = 10
+	b.in.Set = map[string]string{"save_every": "100", "workers": "10"}
+	g := b.derive(t)
+	g.num("loop", rankPeriod, 100)
+	g.text("loop", rankPeriodSays, "100 steps")
+	g.text("loop", rankMatch, "checkpoint interval")
+	if c := g.value("loop", rankPeriod).Conf; c != timeline.Inferred {
+		t.Errorf("confidence %v", c)
+	}
+}
+
+func TestAPeriodOfAnEpoch(t *testing.T) {
+	g := logged(400, func(i int) float64 {
+		x := 0.1 * (1 + 0.01*noise(i))
+		if i%50 == 0 {
+			x += 2
+		}
+		return x
+	}, map[timeline.Metric]func(int) float64{timeline.StepEpoch: func(i int) float64 { return float64(i / 50) }}).derive(t)
+	g.num("loop", rankPeriod, 50)
+	g.text("loop", rankMatch, "epoch")
 }
 
 func TestLogOfEachTenthStepHidesPeriods(t *testing.T) {
@@ -142,6 +184,7 @@ func TestLogOfEachTenthStepHidesPeriods(t *testing.T) {
 	b.in.Base.Attrs[0].Value = 10
 	g := b.derive(t)
 	g.missing("loop", rankPeriod, "every 10 steps")
+	g.missing("loop", rankEta, "every 10 steps")
 	if c := g.value("loop", rankCV).Conf; c != timeline.Inferred {
 		t.Errorf("confidence %v", c)
 	}
