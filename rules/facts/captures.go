@@ -48,8 +48,9 @@ var Recipes = []Recipe{
 		`while IFS= read -r line; do echo "$(date +%FT%T.%3N%:z) $line"; done > dcgm.txt`,
 		"on every host, while the job runs", "SM, tensor, memory and link activity",
 		"dcgmi prints no times, so each line gets its own; a profiler that holds the counters makes all of it N/A; nsys profile --gpu-metrics-devices=all samples the same beside a trace, gpureport record does on Hopper and later"},
-	{"C11", "ncu --set full --kernel-name regex:NAME --launch-count 3 CMD",
-		"on one rank, for the kernel NAME", "one kernel's counters", "NAME is the kernel's from the table of kernels, without its arguments; the kernel runs many times over, so its speed in that run means nothing"},
+	{"C11", "ncu --set full --csv --log-file ncu.csv --kernel-name regex:NAME --launch-count 3 CMD",
+		"on one rank, for the kernel NAME", "one kernel's counters", "NAME is the kernel's from the table of kernels, without its arguments; the kernel runs many times over, so its speed in that run means nothing; " +
+			"of a report that is there already: ncu --import run.ncu-rep --csv --page details > ncu.csv"},
 	{"C12", "time each in turn: the loader alone without a model; the model on one batch kept on the GPU; the loader with its data in the page cache",
 		"on one rank", "loader against model speed", "report steps per second of each"},
 	{"C13", "ibstat; perfquery -x; ib_write_bw",

@@ -17,7 +17,7 @@ var (
 )
 
 // countersShare is the part of the kernels' time that must be measured before the means speak for the GPU.
-const countersShare = 0.5
+const countersShare = 0.8
 
 // MeasuredKernels: do kernels that use data again find it in the L2 cache? Counters of single kernels, joined to those of the trace by name.
 // They come from other launches than those of the trace, with caches emptied first: inferred. Missing without a file of Nsight Compute,
