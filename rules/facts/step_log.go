@@ -330,13 +330,38 @@ func grows(l *timeline.GPULedger, a, b []int) (timeline.Owner, float64) {
 	return best, by
 }
 
+// lasts tells whether step time stays on the far side of a change: no stretch between two changes before it lies nearer to the new level, and
+// none after it nearer to the old one.
+func lasts(x []float64, shifts []ledger.Shift, i int) bool {
+	at := shifts[i].At
+	before, after := median(x[:at]), median(x[at:])
+	if i > 0 {
+		before = median(x[shifts[i-1].At:at])
+	}
+	if i+1 < len(shifts) {
+		after = median(x[at:shifts[i+1].At])
+	}
+	middle, from := (before+after)/2, 0
+	for k := 0; k <= len(shifts); k++ {
+		to := len(x)
+		if k < len(shifts) {
+			to = shifts[k].At
+		}
+		if above := median(x[from:to]) > middle; above != ((k > i) == (after > before)) {
+			return false
+		}
+		from = to
+	}
+	return true
+}
+
 // shift is the largest lasting change of level, false where there is none. A slope looks like a stair of shifts: where a straight line lies
 // nearer to the steps than two levels do, it is one.
 func (s *stepSeries) shift() (ledger.Shift, bool) {
 	shifts := ledger.Shifts(s.x)
 	best := -1
 	for i, c := range shifts {
-		if best < 0 || math.Abs(c.Change) > math.Abs(shifts[best].Change) {
+		if (best < 0 || math.Abs(c.Change) > math.Abs(shifts[best].Change)) && lasts(s.x, shifts, i) {
 			best = i
 		}
 	}

@@ -200,6 +200,27 @@ func TestLongerLogSpeaksForATracedRank(t *testing.T) {
 	}
 }
 
+// Step time that goes up and comes back has no lasting shift; a stair has one however many steps it has.
+func TestShiftsThatLast(t *testing.T) {
+	level := func(of ...float64) func(int) float64 {
+		return func(i int) float64 { return of[min(i/60, len(of)-1)] * (1 + 0.01*noise(i)) }
+	}
+	for _, c := range []struct {
+		what string
+		of   []float64
+		want float64
+	}{
+		{"there and back", []float64{0.1, 0.14, 0.1}, 0},
+		{"in turns", []float64{0.1, 0.14, 0.1, 0.14, 0.1, 0.14}, 0},
+		{"a stair", []float64{0.1, 0.12, 0.2, 0.21}, 0.8},
+		{"one step", []float64{0.1, 0.1, 0.14, 0.14}, 0.4},
+		{"down", []float64{0.2, 0.2, 0.1, 0.1}, -0.5},
+	} {
+		g := logged(60*len(c.of), level(c.of...), nil).derive(t)
+		g.about("loop", rankShift, c.want, 0.12)
+	}
+}
+
 func TestDriftIsNoShift(t *testing.T) {
 	slope := logged(300, func(i int) float64 { return 0.4*(1+0.3*float64(i)/300) + 0.004*noise(i) }, nil).derive(t)
 	slope.num("loop", rankShift, 0)
