@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"gpureport/fixtures/sim"
@@ -16,17 +15,13 @@ import (
 // pendingCD are cases, or parts of them, that the rules cannot hold yet, by what fails; one that holds is a failure of the table.
 var pendingCD = map[string]string{}
 
-// reportsCD are the reports of cases that were run, by number.
-var reportsCD sync.Map
-
 // TestCasesCD runs every public case of communication, hardware and host whole, and again with nothing but its samples.
 func TestCasesCD(t *testing.T) {
 	for _, c := range sim.CasesCD() {
 		t.Run(c.No, func(t *testing.T) {
 			t.Parallel()
 			files := c.Build()
-			rep := reportOf(t, files)
-			reportsCD.Store(c.No, rep)
+			rep := reportOnce(t, "case "+c.No, func() []sim.File { return files })
 			caseHeld(t, c.No, caseWrong(c, rep))
 			if samples := samplesOf(files); len(samples) > 0 && len(samples) < len(files) {
 				caseHeld(t, c.No+" samples", caseBySamples(c, rep, reportOf(t, samples)))
@@ -65,7 +60,7 @@ var pairsCD = []struct{ rule, one, other string }{
 	{"hw.pcie-link", "34", "34c"},
 	{"comm.nic-affinity", "25", "22"},
 	{"comm.topology", "22", "25"},
-	{"kernel.optimizer-share", "35", "20"},
+	{"kernel.optimizer-share", "35", "20b"},
 	{"step.drift", "29", "18"},
 	{"hw.thermal", "29", "26"},
 	{"hw.power-cap", "26", "N3"},
@@ -75,16 +70,11 @@ var pairsCD = []struct{ rule, one, other string }{
 // What tells two cases apart is one rule, above info in the one and no finding, or information alone, in the other.
 func TestPairsOfCases(t *testing.T) {
 	report := func(no string) *render.Report {
-		rep, ok := reportsCD.Load(no)
-		if !ok {
-			k := slices.IndexFunc(sim.CasesCD(), func(c *sim.Case) bool { return c.No == no })
-			if k < 0 {
-				t.Fatalf("there is no case %s", no)
-			}
-			rep = reportOf(t, sim.CasesCD()[k].Build())
-			reportsCD.Store(no, rep)
+		k := slices.IndexFunc(sim.CasesCD(), func(c *sim.Case) bool { return c.No == no })
+		if k < 0 {
+			t.Fatalf("there is no case %s", no)
 		}
-		return rep.(*render.Report)
+		return reportOnce(t, "case "+no, sim.CasesCD()[k].Build)
 	}
 	above := func(no, rule string) bool {
 		return slices.ContainsFunc(report(no).Checks, func(c render.Check) bool { return c.ID == rule && c.Outcome == "finding" && severityOf(&c) > 0 })

@@ -61,7 +61,7 @@ func TestCasesAB(t *testing.T) {
 	for _, c := range sim.CasesAB() {
 		t.Run(c.No, func(t *testing.T) {
 			t.Parallel()
-			rep := reportOf(t, c.Build())
+			rep := reportOnce(t, "case "+c.No, c.Build)
 			wrong := misses(c, rep)
 			if f := special[c.No]; f != nil {
 				wrong = append(wrong, f(rep)...)
@@ -200,7 +200,7 @@ func TestCasePairsAB(t *testing.T) {
 		t.Run(p.fires+" and "+p.not, func(t *testing.T) {
 			t.Parallel()
 			for _, no := range []string{p.fires, p.not} {
-				rep := reportOf(t, all[no].Build())
+				rep := reportOnce(t, "case "+no, all[no].Build)
 				fires := slices.ContainsFunc(rep.Checks, func(k render.Check) bool {
 					return k.ID == p.rule && k.Outcome == "finding" && (no == p.fires || severityOf(&k) > 0)
 				})

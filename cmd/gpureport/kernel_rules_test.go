@@ -12,7 +12,7 @@ import (
 func TestKernelRuns(t *testing.T) {
 	for _, s := range sim.KernelRuns() {
 		t.Run(s.Name, func(t *testing.T) {
-			rep := reportOf(t, s.Files())
+			rep := reportOnce(t, s.Name, s.Files)
 			fired := map[string]bool{}
 			for _, c := range rep.Checks {
 				if !slices.Contains(s.Fire, c.ID) && !slices.Contains(s.Silent, c.ID) {
