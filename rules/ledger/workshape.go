@@ -136,6 +136,8 @@ func listAt(conc []string, i int) []int64 {
 	return out
 }
 
+func isTrue(conc []string, i int) bool { return i < len(conc) && strings.EqualFold(conc[i], "true") }
+
 // convFLOP is two operations a weight and output place. Of backward the size of the output is that of its gradient, and each wanted
 // gradient costs as much as forward.
 func convFLOP(op string, in [][]int64, conc []string) (float64, bool) {
@@ -156,6 +158,9 @@ func convFLOP(op string, in [][]int64, conc []string) (float64, bool) {
 		if wanted == 0 {
 			return 0, false
 		}
+		if isTrue(conc, 7) { // transposed
+			return float64(wanted) * 2 * float64(product1(in[1])) * float64(product1(in[2][1:])), true
+		}
 		return float64(wanted) * 2 * float64(product1(in[0])) * float64(product1(in[2][1:])), true
 	}
 	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
@@ -165,10 +170,17 @@ func convFLOP(op string, in [][]int64, conc []string) (float64, bool) {
 	pad, stride, dil := 2, 3, 4
 	switch op {
 	case "aten::convolution", "aten::_convolution":
+		if isTrue(conc, 6) { // transposed: the weight meets each place of the input
+			return 2 * float64(product1(in[0])) * float64(product1(in[1][1:])), true
+		}
 		stride, pad, dil = 3, 4, 5
 	case "aten::miopen_convolution":
 		pad, stride, dil = 3, 4, 5
 	case "aten::cudnn_convolution":
+	case "aten::_conv_depthwise2d", "aten::conv_depthwise3d":
+		stride, pad, dil = 4, 5, 6
+	case "aten::cudnn_convolution_transpose", "aten::miopen_convolution_transpose":
+		return 2 * float64(product1(in[0])) * float64(product1(in[1][1:])), true
 	default:
 		return 0, false
 	}

@@ -57,6 +57,14 @@ func TestArithmeticOfShapes(t *testing.T) {
 		{"aten::convolution_backward", [][]int64{{32, 128, 56, 56}, x, w}, with(11, 10, "[True, True, False]"), 2 * flop},
 		{"aten::convolution_backward", [][]int64{{32, 128, 56, 56}, x, w}, with(11, 10, "[False, True, False]"), flop},
 		{"aten::convolution_backward", [][]int64{{32, 128, 56, 56}, x, w}, nil, -1},
+		// one weight for each of 64 channels
+		{"aten::_conv_depthwise2d", [][]int64{x, {64, 1, 3, 3}}, []string{"", "", "[3, 3]", "", "[1, 1]", "[1, 1]", "[1, 1]"}, 2.0 * 32 * 64 * 56 * 56 * 9},
+		{"aten::cudnn_convolution", [][]int64{x, {64, 2, 3, 3}}, args("[1, 1]", "[1, 1]", "[1, 1]", 2), 2.0 * 32 * 64 * 56 * 56 * 2 * 9}, // 32 groups
+		// transposed: 64 channels to 128, the image twice as large
+		{"aten::cudnn_convolution_transpose", [][]int64{x, {64, 128, 2, 2}}, nil, 2.0 * 32 * 64 * 56 * 56 * 128 * 4},
+		{"aten::convolution", [][]int64{x, {64, 128, 2, 2}, {}}, []string{"", "", "", "[2, 2]", "[0, 0]", "[1, 1]", "True", "[0, 0]", "1"}, 2.0 * 32 * 64 * 56 * 56 * 128 * 4},
+		{"aten::convolution_backward", [][]int64{{32, 128, 112, 112}, x, {64, 128, 2, 2}}, []string{"", "", "", "[0]", "[2, 2]", "[0, 0]", "[1, 1]", "True", "[0, 0]", "1", "[True, True, False]"},
+			2 * 2.0 * 32 * 64 * 56 * 56 * 128 * 4},
 	} {
 		got, ok := convFLOP(c.op, c.in, c.conc)
 		if !ok {
