@@ -162,3 +162,49 @@ func TestUnknownNamesCapture(t *testing.T) {
 		t.Error("no rule was asked")
 	}
 }
+
+// A faster network is not advised for messages that do not use the one there is, nor where that one runs below what it can carry.
+func TestFasterNetwork(t *testing.T) {
+	rs := shipped(t)
+	ask := func(extra map[facts.ID]float64) (given bool) {
+		set := facts.NewSet([]facts.Subject{{Kind: facts.Run, ID: "run", Rank: -1, Up: -1}, {Kind: facts.Host, ID: "node01", Rank: -1},
+			{Kind: facts.Rank, ID: "rank0", Rank: 0, Up: 1}, {Kind: facts.GPU, ID: "gpu0", Rank: 0, Up: 2}}, facts.Decls())
+		for id, v := range map[facts.ID]float64{"run.ranks_count": 8, "run.world_count": 8, "run.gpus_count": 8, "run.peer_wait_frac": 0} {
+			set.Put(0, id, facts.Value{Num: v, Cover: 1, Conf: timeline.Measured})
+		}
+		for id, v := range map[facts.ID]float64{"gpu.comm_own_frac": 0.2, "gpu.comm_exposed_frac": 0.2, "gpu.comm_transfer_frac": 0.2, "gpu.comm_peer_wait_frac": 0,
+			"gpu.comm_small_exposed_frac": 0, "gpu.comm_small_frac": 0, "gpu.comm_judged_frac": 0.2, "gpu.comm_busbw_of_expected_frac": 0.95} {
+			if x, ok := extra[id]; ok {
+				v = x
+			}
+			set.Put(3, id, facts.Value{Num: v, Cover: 1, Conf: timeline.Measured})
+		}
+		seen := false
+		for _, c := range rs.Evaluate(set) {
+			if c.Rule.ID != "comm.exposed" {
+				continue
+			}
+			seen = c.Outcome == engine.Finding
+			for _, d := range c.Do {
+				given = given || strings.Contains(d.Say, "faster network")
+			}
+		}
+		if !seen {
+			t.Fatal("comm.exposed found nothing")
+		}
+		return given
+	}
+	for _, c := range []struct {
+		name  string
+		extra map[facts.ID]float64
+		want  bool
+	}{
+		{"large messages at the link's speed", nil, true},
+		{"small messages", map[facts.ID]float64{"gpu.comm_small_exposed_frac": 0.15, "gpu.comm_small_frac": 0.75}, false},
+		{"a link far below its speed", map[facts.ID]float64{"gpu.comm_busbw_of_expected_frac": 0.3}, false},
+	} {
+		if got := ask(c.extra); got != c.want {
+			t.Errorf("%s: a faster network is advised: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
