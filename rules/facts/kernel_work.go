@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"gpureport/ingest/timeline"
@@ -144,6 +145,24 @@ func (p *Pass) kernelWork(sub int, c *Card, g *timeline.GPULedger, r *timeline.R
 	p.Set(gpuFusableSays, sub, Value{Text: fmt.Sprintf("%s, %d times", text, s.Count), Cover: 1, Refs: refs, NRefs: n, Conf: timeline.Measured})
 }
 
+// functors are the ways in which PyTorch names what an elementwise or reducing kernel is given to do.
+var functors = regexp.MustCompile(`(?:CUDAFunctor(?:OnSelf)?_|launch_)(\w+)|(\w+?)(?:Functor|_functor|Ops|CUDAKernelImpl|_kernel_cuda|_cuda_kernel|_kernel_impl|_cuda_out|_impl)\b`)
+
+// functor is what such a kernel does, by its template arguments; "" not told.
+func functor(args string) string {
+	for _, m := range functors.FindAllStringSubmatch(args, -1) {
+		what := strings.ToLower(m[1] + m[2])
+		if what == "binary" || what == "aunary" || what == "bunary" || what == "gpu_kernel" || what == "gpu_kernel_impl" || what == "reduce" {
+			continue // what it is called with comes behind
+		}
+		for _, cut := range []string{"direct_", "bfloat16_", "bfloat16tofloat32_", "float8_", "_scalar", "_tensor", "_kernel"} {
+			what = strings.ReplaceAll(what, cut, "")
+		}
+		return what
+	}
+	return ""
+}
+
 // wrappers are kernels of libraries that run what their first template argument names.
 var wrappers = map[string]bool{"Kernel": true, "Kernel2": true, "device_kernel": true, "cutlass_cudnn_infer::Kernel": true, "cutlass_cudnn_train::Kernel": true,
 	"cutlass_cudnn::Kernel": true, "cutlass__5x_cudnn::Kernel": true}
@@ -161,14 +180,13 @@ func short(name string) string {
 		}
 	}
 	if i := strings.IndexAny(name, "<("); i > 0 {
-		inner := ""
-		for _, f := range []string{"add", "mul", "gelu", "silu", "copy", "dropout"} { // of an elementwise kernel its functor says what it does
-			if strings.Contains(strings.ToLower(name[i:]), f) {
-				inner = " of " + f
-				break
+		base := name[:i]
+		if strings.Contains(base, "elementwise_kernel") || strings.HasSuffix(base, "reduce_kernel") || strings.Contains(base, "multi_tensor_apply") {
+			if what := functor(name[i:]); what != "" {
+				base += " of " + what
 			}
 		}
-		name = name[:i] + inner
+		name = base
 	}
 	if len(name) > 60 {
 		name = name[:57] + "..."

@@ -50,7 +50,16 @@ func TestShortNames(t *testing.T) {
 		"void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)":                                            "cutlass_80_simt_sgemm_128x128_8x4_nn_align1",
 		"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> >(int)": "vectorized_elementwise_kernel of add",
 		"ampere_sgemm_128x64_nn": "ampere_sgemm_128x64_nn",
-		"void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<2>>>(flash::Params)": "flash::enable_sm90_or_later",
+		"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, at::detail::Array<char*, 1> >(int, at::native::FillFunctor<float>)":                                       "vectorized_elementwise_kernel of fill",
+		"void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >, at::detail::Array<char*, 3> >(int)":      "vectorized_elementwise_kernel of mul",
+		"void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::launch_clamp_scalar(at::TensorIteratorBase&, c10::Scalar)::{lambda()#1}>(int)":                         "vectorized_elementwise_kernel of clamp",
+		"void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>(int)":                                                              "unrolled_elementwise_kernel of copy",
+		"void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}>(int)":                                        "vectorized_elementwise_kernel of gelu",
+		"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::(anonymous namespace)::where_kernel_impl(at::TensorIterator&)>>(int)":                            "elementwise_kernel of where",
+		"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float, float, float>::operator()(at::TensorIterator&)> > >(x)": "reduce_kernel of sum",
+		"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4> >(x)":                                           "reduce_kernel of mean",
+		"void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >(int)":                                                                        "vectorized_elementwise_kernel of add",
+		"void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<2>>>(flash::Params)":                                                                                        "flash::enable_sm90_or_later",
 	} {
 		if got := short(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
