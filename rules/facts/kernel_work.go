@@ -152,7 +152,7 @@ var functors = regexp.MustCompile(`(?:CUDAFunctor(?:OnSelf)?_|launch_)(\w+)|(\w+
 func functor(args string) string {
 	for _, m := range functors.FindAllStringSubmatch(args, -1) {
 		what := strings.ToLower(m[1] + m[2])
-		if what == "binary" || what == "aunary" || what == "bunary" || what == "gpu_kernel" || what == "gpu_kernel_impl" || what == "reduce" {
+		if what == "binary" || what == "aunary" || what == "bunary" || what == "gpu" || what == "gpu_kernel" || what == "gpu_kernel_impl" || what == "reduce" {
 			continue // what it is called with comes behind
 		}
 		for _, cut := range []string{"direct_", "bfloat16_", "bfloat16tofloat32_", "float8_", "_scalar", "_tensor", "_kernel"} {
@@ -170,7 +170,7 @@ var wrappers = map[string]bool{"Kernel": true, "Kernel2": true, "device_kernel":
 // short is a kernel's name without its template arguments and parameters, which are most of it.
 func short(name string) string {
 	name = strings.TrimPrefix(name, "void ")
-	for _, s := range []string{"at::native::", "(anonymous namespace)::", "cutlass::"} {
+	for _, s := range []string{"at::native::", "(anonymous namespace)::", "<unnamed>::", "cutlass::"} {
 		name = strings.ReplaceAll(name, s, "")
 	}
 	if i := strings.IndexByte(name, '<'); i > 0 && wrappers[name[:i]] { // the kernel is what it is given

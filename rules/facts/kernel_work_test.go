@@ -46,9 +46,11 @@ func TestKernelWork(t *testing.T) {
 
 func TestShortNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>(cutlass_80::Params)":            "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_...",
-		"void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)":                                            "cutlass_80_simt_sgemm_128x128_8x4_nn_align1",
-		"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> >(int)": "vectorized_elementwise_kernel of add",
+		"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>(cutlass_80::Params)":                                                                          "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_...",
+		"void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)":                                                                                                          "cutlass_80_simt_sgemm_128x128_8x4_nn_align1",
+		"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> >(int)":                                                               "vectorized_elementwise_kernel of add",
+		"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::CUDAFunctor_add<float> >(at::TensorIteratorBase&, at::native::CUDAFunctor_add<float> const&)>(int)": "elementwise_kernel of add",
+		"void <unnamed>::elementwise_kernel_with_index<int, at::native::arange_cuda_out(const c10::Scalar &)::[lambda() (instance 1)]>(T1, T2)":                                                  "elementwise_kernel_with_index of arange",
 		"ampere_sgemm_128x64_nn": "ampere_sgemm_128x64_nn",
 		"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, at::detail::Array<char*, 1> >(int, at::native::FillFunctor<float>)":                                       "vectorized_elementwise_kernel of fill",
 		"void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >, at::detail::Array<char*, 3> >(int)":      "vectorized_elementwise_kernel of mul",
