@@ -150,6 +150,7 @@ func TestNotAStepLog(t *testing.T) {
 		"{'loss': 2.3, 'learning_rate': 1e-4, 'epoch': 0.01}\n{'loss': 2.3, 'learning_rate': 1e-4, 'epoch': 0.02}\n",
 		"timestamp, index, utilization.gpu [%]\n2024/01/01 00:00:00.000, 0, 99 %\n",
 		"# gpu sm mem\n# Idx % %\n0 99 1\n",
+		"step=1 time=0.412\nstep=2 time=0.413\n\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n\"0\",\"gemm\",\"L2 Hit Rate\",\"%\",\"70\"\n",
 		// bars of other loops
 		"\rDownloading shards:  10%|#   | 1/10 [00:10<01:30, 10.0s/it]\rDownloading shards:  20%|#   | 2/10 [00:20<01:20, 10.0s/it]\rDownloading shards:  30%|#   | 3/10 [00:30<01:10, 10.0s/it]\n",
 		"\rMap:  10%|#   | 1000/10000 [00:10<01:30, 100.0 examples/s]\rMap:  20%|##   | 2000/10000 [00:20<01:20, 100.0 examples/s]\n",
