@@ -176,6 +176,8 @@ func (p *Pass) spreadOf(sub int, s stepSeries) {
 	switch l := mainGPU(s.red); {
 	case s.gpu != nil:
 		p.slowOwner(sub, s.gpu, byLen, v)
+	case l != nil && len(l.Steps) >= minSteps && slowBy(stepDurs(s.red)) < slowBy(x)/2:
+		p.missAll(sub, "no traced step is as slow as those of the log are", rankSlowOwn, rankSlowBy)
 	case l != nil && len(l.Steps) >= minSteps:
 		p.slowOwner(sub, l, byLength(stepDurs(s.red)), Value{Cover: 1, Conf: stepConf(s.red)})
 	default:
@@ -208,6 +210,9 @@ func byLength(x []float64) []int {
 	sort.SliceStable(out, func(i, j int) bool { return x[out[i]] < x[out[j]] })
 	return out
 }
+
+// slowBy is how much longer the slowest tenth takes than the median.
+func slowBy(x []float64) float64 { return quantile(x, 0.95)/median(x) - 1 }
 
 // slowOwner compares the mean ledger of the slowest tenth with that of the middle fifth.
 func (p *Pass) slowOwner(sub int, l *timeline.GPULedger, byLen []int, v Value) {

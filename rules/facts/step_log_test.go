@@ -241,3 +241,27 @@ func TestDriftIsNoShift(t *testing.T) {
 	stair.num("run", runSteps, 300)
 	stair.num("loop", rankMarked, 1)
 }
+
+func TestSlowStepsOfTheLogInTheTrace(t *testing.T) {
+	slow := func(i int) bool { return i%8 == 5 }
+	bench := func(seen float64) *bench {
+		b := logged(200, func(i int) float64 {
+			if slow(i) {
+				return 0.6
+			}
+			return 0.4 + 0.001*noise(i)
+		}, nil)
+		b.rank(0, "a", steps(32, 0.4, func(i int) owned {
+			if slow(i) {
+				return owned{timeline.HostDataloader: seen, timeline.Compute: 0.4}
+			}
+			return owned{timeline.HostLaunch: 0.001 * (1 + noise(i)), timeline.Compute: 0.399}
+		}))
+		return b
+	}
+	g := bench(0.2).derive(t)
+	g.text("rank0", rankSlowOwn, "host.dataloader")
+	g = bench(0.004).derive(t)
+	g.missing("rank0", rankSlowOwn, "no traced step is as slow")
+	g.missing("rank0", rankSlowBy, "no traced step is as slow")
+}
