@@ -315,7 +315,9 @@ func causeOf(p *Pass, culprit int, wait, undivided, window int64, refs []Ref, nr
 	case cause == causeTransfer && culprit >= 0 && slowedCard(p, culprit, causeTransfer):
 		cause = causeHardware
 	case cause == causeCompute:
-		cause = causeUnknown
+		if cause = causeUnknown; tokensTell(p.Job.Ranks) {
+			cause = causeUneven
+		}
 	}
 	p.Set(runCause, 0, Value{Text: cause, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})
 	p.Set(runCauseShare, 0, Value{Num: share, Cover: 1, Refs: refs, NRefs: nrefs, Conf: conf})

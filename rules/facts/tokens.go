@@ -80,19 +80,51 @@ func (p *Pass) compareTokens(ranks []*timeline.Reduced) {
 		p.missAll(0, "the tokens of a step are not known of every rank: record input shapes on all of them", all...)
 		return
 	}
+	over, follow, late, conf, why := tokenSpread(ranks)
+	if why != "" {
+		p.missAll(0, why, all...)
+		return
+	}
+	v := Value{Cover: 1, Conf: min(conf, timeline.Measured)}
+	v.Num = max(0, median(over))
+	p.Set(runTokens, 0, v)
+	if len(follow) == 0 {
+		v.Num = 0
+		p.Set(runTokensFollow, 0, v)
+		p.Set(runTokensSave, 0, v)
+		return
+	}
+	v.Num = max(-1e6, min(1, median(follow)))
+	p.Set(runTokensFollow, 0, v)
+	wait := 0.0
+	for _, r := range ranks {
+		g := mainGPU(r)
+		wait += float64(g.Owners[timeline.CommPeerWait]) / float64(g.Window.Dur()) / float64(len(ranks))
+	}
+	v.Num = min(1, wait, max(0, median(late)))
+	cause, _ := p.Get(runCause, 0)
+	if _, named := p.Get(runCulprit, 0); named && cause.Text == causeUneven {
+		if save, ok := p.Get(runSaveLate, 0); ok {
+			v.Num = save.Num // the same time, told alike
+		}
+	}
+	p.Set(runTokensSave, 0, v)
+}
+
+// tokenSpread compares ranks step by step: how far the one with most tokens lies above the mean, how much of the slowest one's own time above
+// the mean it shows, and how long that is out of the step. why says what hinders it.
+func tokenSpread(ranks []*timeline.Reduced) (over, follow, late []float64, conf Confidence, why string) {
 	at := make([]map[int64]int, len(ranks))
 	for i, r := range ranks {
 		if r.Rank.TokensOf != ranks[0].Rank.TokensOf {
-			p.missAll(0, "the ranks hold different layers, so the rows of their work do not compare", all...)
-			return
+			return nil, nil, nil, 0, "the ranks hold different layers, so the rows of their work do not compare"
 		}
 		at[i] = map[int64]int{}
 		for k, n := range r.Steps.Index {
 			at[i][n] = k
 		}
 	}
-	var over, follow, late []float64
-	conf := timeline.Measured
+	conf = timeline.Measured
 	for _, r := range ranks {
 		conf = min(conf, stepConf(r), splitConfidence(r))
 	}
@@ -121,34 +153,24 @@ next:
 		}
 	}
 	if len(over) == 0 {
-		p.missAll(0, "the ranks share no analysed step", all...)
-		return
+		return nil, nil, nil, 0, "the ranks share no analysed step"
 	}
 	if len(over) < 5 {
 		conf = timeline.Hint
 	}
-	v := Value{Cover: 1, Conf: min(conf, timeline.Measured)}
-	v.Num = max(0, median(over))
-	p.Set(runTokens, 0, v)
-	if len(follow) == 0 {
-		v.Num = 0
-		p.Set(runTokensFollow, 0, v)
-		p.Set(runTokensSave, 0, v)
-		return
-	}
-	v.Num = max(-1e6, min(1, median(follow)))
-	p.Set(runTokensFollow, 0, v)
-	wait := 0.0
-	for _, r := range ranks {
-		g := mainGPU(r)
-		wait += float64(g.Owners[timeline.CommPeerWait]) / float64(g.Window.Dur()) / float64(len(ranks))
-	}
-	v.Num = min(1, wait, max(0, median(late)))
-	cause, _ := p.Get(runCause, 0)
-	if _, named := p.Get(runCulprit, 0); named && cause.Text == causeUneven {
-		if save, ok := p.Get(runSaveLate, 0); ok {
-			v.Num = save.Num // the same time, told alike
+	return over, follow, late, conf, ""
+}
+
+// tokensTell tells whether the rank that is late, another one in each step, is the one with more tokens: no card is slow by turns.
+func tokensTell(job []*timeline.Reduced) bool {
+	for _, r := range job {
+		if !tokensKnown(r) {
+			return false
 		}
 	}
-	p.Set(runTokensSave, 0, v)
+	if len(job) < 2 {
+		return false
+	}
+	over, follow, _, conf, why := tokenSpread(job)
+	return why == "" && conf > timeline.Hint && len(follow) > 0 && median(over) > sameWork && median(follow) >= mainCause
 }
