@@ -161,7 +161,7 @@ func (p *Pass) setLink(sub int, links map[int]link, names map[int]string) {
 	}
 }
 
-var gpuLost = &Decl{ID: "gpu.lost_count", Doc: "Readings in which the driver said that the GPU is lost or needs a reset.", Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C1"}
+var gpuLost = &Decl{ID: "gpu.lost_count", Doc: "Events that say that the GPU is lost or needs a reset: of readings the first of those in a row, and what the kernel logged.", Unit: unit.Count, Per: GPU, Max: 1e9, Capture: "C1"}
 
 // GPULost asks whether the GPU fell off while it was sampled. Missing where no log speaks of the GPU more than for a moment.
 var GPULost = &Deriver{Name: "gpu-lost", Gives: []*Decl{gpuLost}, Run: func(p *Pass) {
