@@ -31,7 +31,7 @@ var (
 	rankFirstOwner = stepDecl("rank.step_first_owner", unit.Text, 0, 0, "Ledger owner, compute aside, that held most of the first recorded step.")
 
 	rankCV      = stepDecl("rank.step_robust_cv_frac", unit.Frac, 0, 1e6, "1.4826 x median absolute deviation of the steps out of their median.")
-	rankCVLeast = stepDecl("rank.step_robust_cv_least_frac", unit.Frac, 0, 1e6, "What that spread is at least in the run that these steps are a sample of, with 95 % confidence.")
+	rankCVLeast = stepDecl("rank.step_robust_cv_least_frac", unit.Frac, 0, 1e6, "What that spread is at least in the run that these steps are a sample of, with 95 % confidence, without what one step takes longer and the next shorter.")
 	rankJitter  = stepDecl("rank.step_save_jitter_frac", unit.Frac, 0, 1, "Step time above the 10th percentile, out of all step time.")
 	rankSlowOwn = stepDecl("rank.step_slow_owner", unit.Text, 0, 0, "Ledger owner that grows most from the median steps to the slowest tenth.")
 	rankSlowBy  = stepDecl("rank.step_slow_owner_s", unit.Second, 0, 1e7, "By how much that owner grows, a step.")

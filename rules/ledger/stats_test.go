@@ -206,6 +206,22 @@ func TestRobustCVLeast(t *testing.T) {
 			t.Errorf("%d values: %.4f on average, of a spread of %.4f", n, mean, cv)
 		}
 	}
+	// Ends that wobble make no step take longer: what one has too much the next has too little.
+	for _, n := range []int{24, 200} {
+		sum := 0.0
+		for range 200 {
+			v := make([]float64, n)
+			last := 0.0
+			for i := range v {
+				end := 0.05 * r.NormFloat64()
+				v[i], last = 1+end-last, end
+			}
+			sum += RobustCVLeast(v)
+		}
+		if mean := sum / 200; mean > 0.05 {
+			t.Errorf("%d steps whose ends wobble by 0.05, and they by 0.07: at least %.4f on average", n, mean)
+		}
+	}
 	if RobustCVLeast([]float64{1, 2, 3}) != 0 || RobustCVLeast(nil) != 0 {
 		t.Error("too few values prove a spread")
 	}
