@@ -133,10 +133,20 @@ var behind = map[string][]string{
 	"comm.ddp-tail":       {"comm.low-busbw", "comm.no-sync-accum", "comm.topology", "comm.nic-affinity", "comm.socket-fallback"},
 	"comm.fsdp-allgather": {"comm.on-compute-stream"},
 	"comm.low-busbw":      {"comm.topology", "comm.nic-affinity", "comm.socket-fallback"},
-	"comm.straggler-wait": {"shape.rank-tokens"},
-	"data.h2d-blocking":   {"data.h2d-bandwidth", "hw.pcie-link", "hw.numa"},
-	"data.h2d-bandwidth":  {"hw.pcie-link", "hw.numa"},
-	"hw.power-cap":        {"hw.power-misconfig"},
+	"comm.straggler-wait": {"shape.rank-tokens", "data.rank-skew"},
+	"step.rank-spread":    {"comm.straggler-wait", "shape.rank-tokens", "data.rank-skew"},
+	"step.outliers":       {"idle.checkpoint", "idle.eval-log"},
+	"step.periodic":       {"idle.checkpoint", "idle.eval-log"},
+	"idle.dataloader-wait": {"data.zero-workers", "data.worker-throughput", "data.decode-cpu", "data.storage", "data.main-collate", "data.pin-gil", "data.thread-oversub",
+		"data.tokenize-inline", "data.epoch-respawn"},
+	"data.worker-throughput":    {"data.decode-cpu", "data.storage", "data.main-collate", "data.pin-gil", "data.thread-oversub"},
+	"data.copy-bound":           {"data.h2d-pageable", "data.h2d-bandwidth", "data.h2d-blocking", "hw.pcie-link", "hw.numa"},
+	"data.h2d-blocking":         {"data.h2d-bandwidth", "hw.pcie-link", "hw.numa"},
+	"data.h2d-bandwidth":        {"hw.pcie-link", "hw.numa"},
+	"kernel.tensor-core-unused": {"shape.fp32-matmul", "shape.misaligned"},
+	"kernel.gemm-eff":           {"hw.gpu-slow"},
+	"hw.gpu-slow":               {"hw.thermal", "hw.power-brake", "hw.clock-locked"},
+	"hw.power-cap":              {"hw.power-misconfig"},
 }
 
 // findingsBySaving orders findings by severity, saving, checklist order. One that says why another's time is lost takes that one's place.
@@ -165,6 +175,9 @@ func findingsBySaving(r *Report) []int {
 		lost := &r.Checks[i]
 		for _, id := range behind[lost.ID] {
 			k, ok := place[at{id, lost.Subject.ID}]
+			if !ok { // one of the run says it of all its GPUs
+				k, ok = place[at{id, "run"}]
+			}
 			if !ok || saving(&r.Checks[k]) < saving(lost)/2 || saving(&r.Checks[k]) == 0 {
 				continue
 			}

@@ -92,17 +92,12 @@ func (b *builder) top(v engine.Verdict) *Check {
 	for _, id := range v.Evidence {
 		want[id] = true
 	}
-	var best *Check
-	for i := range b.r.Checks {
-		c := &b.r.Checks[i]
-		if c.Outcome != "finding" || !want[c.ID] {
-			continue
-		}
-		if best == nil || saving(c) > saving(best) {
-			best = c
+	for _, i := range findingsBySaving(b.r) {
+		if c := &b.r.Checks[i]; want[c.ID] {
+			return c
 		}
 	}
-	return best
+	return nil
 }
 
 func saving(c *Check) float64 {
@@ -453,24 +448,14 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 	}
 	var list []*Check
 	cause := map[*Check]bool{} // what the late rank itself suffers from: that is to be mended, not the wait
-	for i := range b.r.Checks {
+	for _, i := range findingsBySaving(b.r) {
 		c := &b.r.Checks[i]
-		if c.Outcome != "finding" {
-			continue
-		}
 		if v.Cause != "" && b.in.Checks[i].Rule.Class == v.Cause && c.Subject.Rank != nil && *c.Subject.Rank == v.Culprit {
 			cause[c] = true
 		}
 		if want[c.ID] || cause[c] {
 			list = append(list, c)
 		}
-	}
-	// the largest first; of one size, the later stage, which is more to the point: data says what idle only notices
-	late := func(c *Check) int {
-		if c.Stage == "data" && v.Cause == "data-pipeline" {
-			return len(stages)
-		}
-		return stageIndex[c.Stage]
 	}
 	ofLateRank := func(c *Check) bool { return v.Class == "straggler" && want[c.ID] && c.Stage != "comm" }
 	sort.SliceStable(list, func(i, j int) bool {
@@ -481,11 +466,13 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		if x, y := cause[list[i]], cause[list[j]]; x != y {
 			return x
 		}
-		a, c := saving(list[i]), saving(list[j])
-		if a-c > 0.01 || c-a > 0.01 {
-			return a > c
+		if v.Class != engine.InsufficientEvidence {
+			return false // the order of the findings
 		}
-		return late(list[i]) > late(list[j])
+		if x, y := saving(list[i]), saving(list[j]); x != y {
+			return x > y
+		}
+		return stageIndex[list[i].Stage] > stageIndex[list[j].Stage] // of what has no price the later stage is more to the point
 	})
 	seen := map[string]bool{}
 	asks, asked := b.asks, map[string]int{} // recipe -> the advice in do that asks for it
