@@ -300,7 +300,7 @@ func (gt *gating) advise(c *Check, sub int) {
 	}
 }
 
-// applies tells whether the text facts are what the advice is for; one that is missing reads unknown.
+// applies tells whether the text facts are what the advice is for, where one that is missing reads unknown, and whether what it asks for is not there.
 func (d *Do) applies(v view) bool {
 	for _, w := range d.Where {
 		val, need := v.get(w.Fact)
@@ -311,7 +311,12 @@ func (d *Do) applies(v view) bool {
 			return false
 		}
 	}
-	return true
+	for _, id := range d.Lacks {
+		if _, need := v.get(id); need != nil {
+			return true
+		}
+	}
+	return len(d.Lacks) == 0
 }
 
 // settles is the recipe that would make a hint more than one: the rule's own, else a trace of every rank.

@@ -78,7 +78,7 @@ func TestGates(t *testing.T) {
 }
 
 // TestGateOfWiderAdvice judges a gate about GPUs for advice to the run: one GPU where it holds is enough.
-// Advice for some values of a text fact is given there alone; a fact that is missing reads unknown.
+// Advice for some values of a text fact is given there alone; a fact that is missing reads unknown. Advice to record facts is given where one lacks.
 func TestAdviceWhere(t *testing.T) {
 	file := `id: data.loader
 title: The loader waits
@@ -92,11 +92,12 @@ says_not_asked: "Asked only of a run with GPUs"
 do:
   - {say: "Balance the work", where: {run.culprit_cause: [uneven-work, compute]}}
   - {say: "Record it", where: {run.culprit_cause: [unknown]}}
+  - {say: "Record the GPUs", capture: C2, lacks: [run.gpus_count, run.culprit_cause]}
   - "Look at it"
 `
 	rs := mustLoad(t, folder(gateG9, "data.loader", file))
 	for _, c := range []struct{ cause, want string }{
-		{"uneven-work", "Balance the work|Look at it"}, {"compute", "Balance the work|Look at it"}, {"hardware", "Look at it"}, {"", "Record it|Look at it"},
+		{"uneven-work", "Balance the work|Look at it"}, {"compute", "Balance the work|Look at it"}, {"hardware", "Look at it"}, {"", "Record it|Record the GPUs|Look at it"},
 	} {
 		set := machine(1)
 		set.Put(0, "run.gpus_count", val(1))

@@ -450,7 +450,7 @@ func confidence(f *fields) facts.Confidence {
 	return 0
 }
 
-// advice reads do: texts, or {say, gates, capture, where}.
+// advice reads do: texts, or {say, gates, capture, where, lacks}.
 func (ld *loader) advice(f *fields, r *Rule, s *scope) {
 	for _, it := range f.strs("gates") {
 		r.Gates = append(r.Gates, it.s)
@@ -459,7 +459,7 @@ func (ld *loader) advice(f *fields, r *Rule, s *scope) {
 	for _, n := range f.list("do") {
 		do := Do{Gates: append([]string(nil), r.Gates...)}
 		if n.Kind == yaml.MappingNode {
-			g := f.d.fields(n, "an entry of do", "say", "gates", "capture", "where")
+			g := f.d.fields(n, "an entry of do", "say", "gates", "capture", "where", "lacks")
 			do.Say = g.mustStr("say")
 			for _, it := range g.strs("gates") {
 				ld.gateExists(f.d, it)
@@ -468,6 +468,12 @@ func (ld *loader) advice(f *fields, r *Rule, s *scope) {
 				}
 			}
 			do.Where = s.wheres(g)
+			for _, it := range g.strs("lacks") {
+				if _, msg := s.see(facts.ID(it.s)); msg != "" {
+					g.d.at(g.by["lacks"], "%s", msg)
+				}
+				do.Lacks = append(do.Lacks, facts.ID(it.s))
+			}
 			if do.Capture = g.str("capture"); do.Capture != "" {
 				do.Gates = nil // to look is always allowed
 				if _, ok := facts.RecipeOf(do.Capture); !ok {

@@ -37,6 +37,7 @@ func TestLoadErrors(t *testing.T) {
 		{"blank", spoilt(t, "title: Copies to the GPU start in pageable memory", `title: " "`), ":2:8: title is blank: write it or drop the key"},
 		{"where of no text", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, where: {gpu.mig_flag: [a]}}]`), ":12:23: gpu.mig_flag is no text: judge it in when or finding_if"},
 		{"where without values", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, where: {gpu.name: a}}]`), ":12:33: gpu.name is a text: write a list of values"},
+		{"lacks of no fact", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, capture: C2, lacks: [gpu.temp_max]}]`), ":12:35: unknown fact gpu.temp_max: did you mean gpu.temp_max_c?"},
 		{"where is no mapping", spoilt(t, `do: ["pin_memory=True in the loader, then non_blocking=True"]`, `do: [{say: x, where: [a]}]`), ":12:22: where is a list: write {fact: [value, ...]}"},
 		{"not asked without when", pageable + "says_not_asked: x\n", ":19:17: says_not_asked without when: the rule is always asked"},
 		{"a saving that cannot tell", spoilt(t, "class: transfer ", "class: insufficient-evidence "), ":9:9: a saving of class insufficient-evidence: it says that the inputs cannot tell, and saves nothing"},

@@ -89,6 +89,9 @@ func (rs *Rules) ruleMarkdown(w func(string, ...any), r *Rule) {
 		for _, x := range d.Where {
 			w(" (where `%s` is %s)", x.Fact, strings.Join(x.Is, " or "))
 		}
+		for i, id := range d.Lacks {
+			w("%s`%s`%s", map[bool]string{true: " (without ", false: " or "}[i == 0], id, map[bool]string{true: ")"}[i == len(d.Lacks)-1])
+		}
 		w("\n")
 	}
 	for _, d := range r.Dont {

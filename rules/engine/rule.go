@@ -57,9 +57,10 @@ type Limit struct {
 // Do is one thing a rule advises.
 type Do struct {
 	Say     string
-	Gates   []string // gate ids that must allow it: the rule's and its own
-	Capture string   // recipe id; the advice is to record this. "" other advice
-	Where   []Where  // given only where all hold
+	Gates   []string   // gate ids that must allow it: the rule's and its own
+	Capture string     // recipe id; the advice is to record this. "" other advice
+	Where   []Where    // given only where all hold
+	Lacks   []facts.ID // given only where one of these is missing: what is among the inputs is not to be recorded
 }
 
 // Where restricts advice to some values of a text fact, which no condition may judge.

@@ -26,7 +26,7 @@ func Schema(decls []*facts.Decl) []byte {
 	}
 	limit := object(m{"value": number, "unit": enum(limitUnits...), "source": text}, "value", "unit", "source")
 	where := m{"type": "object", "minProperties": 1, "additionalProperties": texts}
-	do := m{"anyOf": []m{text, object(m{"say": text, "gates": texts, "capture": text, "where": where}, "say")}}
+	do := m{"anyOf": []m{text, object(m{"say": text, "gates": texts, "capture": text, "where": where, "lacks": texts}, "say")}}
 	props := m{
 		"id": m{"type": "string", "pattern": idForm.String()}, "title": text,
 		"per": enum("run", "host", "rank", "gpu"), "class": enum(ruleClasses...),
