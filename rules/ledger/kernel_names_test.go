@@ -120,6 +120,8 @@ func TestKernelNames(t *testing.T) {
 		{"void cuApplyLayerNorm<float, float, c10::BFloat16>", "norm", 0, "bf16"},
 		{"void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>>", "optimizer", 0, "fp32"},
 		{"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>>", "optimizer", 0, ""},
+		{"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::CopyFunctor<int, long, 2, 1, 1>, at::native::Copy<int, long> >", "copy-cast", 0, ""},
+		{"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::LpNormFunctor<float, (at::native::NormType)1, float, 1, 1, 0> >", "reduce", 0, "fp32"},
 		{"void kOptimizerStatic8bit1State<float, 1>", "optimizer", 0, "fp32"},
 		{"void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16, c10::Float8_e4m3fn>", "copy-cast", 0, "fp8"},
 		{"void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, unsigned char>", "copy-cast", 0, "bf16"},
