@@ -26,7 +26,7 @@ type pair struct{ rule, fires, silent, both, alike string }
 var unpaired = map[string]string{}
 
 // pairRuns are the runs that were made for pairs.
-func pairRuns() []*sim.Case { return slices.Concat(sim.PairsHost(), sim.PairsCard()) }
+func pairRuns() []*sim.Case { return slices.Concat(sim.PairsHost(), sim.PairsCard(), sim.PairsData()) }
 
 // The table of pairs holds, and has each rule that is shipped.
 func TestPairs(t *testing.T) {
@@ -283,14 +283,14 @@ var pairs = []pair{
 	{"idle.summary-calls", "sums-of-launches", "sums-of-copies", "", "sums of the same kernels, and of seconds in calls; in the second run they wait for the GPU"},
 
 	{"data.worker-throughput", "case 3", "case 7", "step.outliers", "workers do not have a batch in time; in the second run once an epoch, when they are made"},
-	{"data.epoch-respawn", "case 7", "stands-between-epochs", "step.epoch-boundary", "10 s pass between two epochs; in the second run the workers are those of before"},
+	{"data.epoch-respawn", "workers-anew", "workers-stay", "step.epoch-boundary", "10 s pass between two epochs; in the second run the workers are those of before"},
 	{"data.zero-workers", "fixture zero-workers", "fixture loader-starved", "idle.dataloader-wait", "the GPU waits in next() in each step; in the second run for worker processes"},
 	{"data.decode-cpu", "decodes", "reads-a-share", "data.worker-throughput", "the GPU waits for workers; in the second run they wait for a network share, and their CPUs idle"},
 	{"data.storage", "reads-a-share", "decodes", "data.worker-throughput", "the GPU waits for workers, and the host's disk is calm; in the second run the workers decode"},
 	{"data.cold-cache", "case 5", "speeds-up-and-reads-on", "idle.cross-gpu", "the GPUs are low at first and full later; in the second run the disk is read as much as before"},
 	{"data.thread-oversub", "case 6", "case N7", "", "threads for many times the CPUs, and a full run queue; in the second run batches are there in time"},
 	{"data.cpu-quota", "fixture cpu-quota", "fixture decode-cpu", "idle.dataloader-wait", "the GPU waits for workers that want more CPU; in the second run no quota holds them"},
-	{"data.tokenize-inline", "tokenizes", "workers-tokenize", "idle.share", "the GPU waits for 30 ms of each step until text is tokens; in the second run workers turn it"},
+	{"data.tokenize-inline", "tokens-inline", "tokens-in-workers", "idle.share", "the GPU waits for 40 ms of each step until text is tokens; in the second run workers turn it"},
 	{"data.pin-gil", "fixture nsys-pin-gil", "fixture nsys-python-hole", "idle.python", "the launching thread does nothing that is recorded for 12 ms of a step; in the second run it runs Python itself"},
 	{"data.main-collate", "fixture nsys-main-collate", "nsys-loader-waits", "idle.dataloader-wait", "the GPU waits while the main thread is in next(); in the second run the thread waits, too"},
 	{"data.copy-bound", "fixture narrow-link", "fixture numa-rank", "data.h2d-blocking", "copies to the GPU hold it up in each step; in the second run it computes for longer"},
