@@ -137,6 +137,9 @@ func (b *builder) sentence(v engine.Verdict) string {
 		}
 		return fmt.Sprintf("%s %s waited %s a step for rank %d, and rank %d was %s.", NumberWord(n), Plural(n, "GPU", "GPUs"), Dur(wait*step, 2), v.Culprit, v.Culprit, b.doing(v))
 	case "data-pipeline":
+		if c := b.top(v); b.beside(v) && c != nil && c.Says != "" {
+			return sentence(shortened(c.Says))
+		}
 		return fmt.Sprintf("%s waits %s for its next batch.", every, b.per(r.shareOf(timeline.HostDataloader)))
 	case "transfer":
 		h, d := r.shareOf(timeline.CopyH2D), r.shareOf(timeline.CopyD2H)
@@ -163,6 +166,11 @@ func (b *builder) sentence(v engine.Verdict) string {
 		return s + ", and no other owner can return 5 % of it."
 	}
 	return b.insufficient()
+}
+
+// beside tells whether input costs most of its time elsewhere than in waits for a batch: between epochs, or in what the main thread does itself.
+func (b *builder) beside(v engine.Verdict) bool {
+	return v.Recoverable != nil && b.r.shareOf(timeline.HostDataloader) < *v.Recoverable/2
 }
 
 func computes(n int) string {
@@ -410,6 +418,9 @@ func (b *builder) lead(v engine.Verdict) string {
 	case "communication":
 		return "A GPU inside a collective reads as busy in nvidia-smi, so the utilisation curve does not show this time."
 	case "data-pipeline":
+		if b.beside(v) {
+			return "The GPU is not the slow part: it waits for what is done before a step."
+		}
 		return "The GPU is not the slow part: it computes " + Pct(r.shareOf(timeline.Compute)) + " of the time and is empty until the batch is there."
 	case "host-bound":
 		return "A faster GPU or a faster loader would not help: the host decides when the next kernel starts."
