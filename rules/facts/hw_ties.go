@@ -227,13 +227,35 @@ func (p *Pass) freeClock(c *Card, s *timeline.Series, t *tie, peers []peerClock)
 	return hz, from, ""
 }
 
+// cutInside says how often the clocks were cut while the trace ran, where readings enough lie inside it: the whole log may say otherwise.
+func (p *Pass) cutInside(c *Card, l *timeline.GPULedger, mask uint64) string {
+	bits := p.series(c, timeline.Reasons)
+	if l == nil || l.Window.Empty() || bits == nil || !placed(p.Base, bits) {
+		return ""
+	}
+	n, cut := 0, 0
+	for _, j := range p.under(p.loadOf(c), bits) {
+		if bits.At[j] < l.Window.Start || bits.At[j] > l.Window.End {
+			continue
+		}
+		n++
+		if uint64(math.Round(bits.Value[j]))&mask != 0 {
+			cut++
+		}
+	}
+	if n < minLoad {
+		return ""
+	}
+	return fmt.Sprintf("; inside the trace it cut the clocks in %d of %d readings under load", cut, n)
+}
+
 func (p *Pass) tieSteps(sub int, c *Card, l *timeline.GPULedger, r *timeline.Reduced, t *tie, peers []peerClock) {
 	miss := func(why string) {
 		p.missAll(sub, why, t.count, t.frac, t.each)
 		if why == noTrace {
 			why = "no trace shows them"
 		}
-		p.Set(t.says, sub, Value{Text: "which steps it slowed is not known: " + why, Cover: 1, Conf: timeline.Measured})
+		p.Set(t.says, sub, Value{Text: "which steps it slowed is not known: " + why + p.cutInside(c, l, t.mask), Cover: 1, Conf: timeline.Measured})
 	}
 	if l == nil {
 		miss(noTrace)

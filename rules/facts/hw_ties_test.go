@@ -95,7 +95,7 @@ func TestThrottledStepsNeedTheirClock(t *testing.T) {
 	b.in.Base.Clocks[0].Error = 1.2e9
 	g = b.derive(t)
 	g.missing("gpu0", tieHeat.count, "the log is placed to 1.2 s and a step takes 1 s")
-	g.text("gpu0", tieHeat.says, "which steps it slowed is not known: the log is placed to 1.2 s and a step takes 1 s")
+	g.text("gpu0", tieHeat.says, "which steps it slowed is not known: the log is placed to 1.2 s and a step takes 1 s; inside the trace it cut the clocks in 5 of 20 readings under load")
 	if v := g.value("gpu0", gpuSaveHeat); v.Num <= 0 {
 		t.Errorf("the whole window's share is %v", v.Num)
 	}
