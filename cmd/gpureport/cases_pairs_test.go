@@ -118,3 +118,23 @@ func TestVerdictOfInputBesideTheLoader(t *testing.T) {
 		}
 	}
 }
+
+// A vocabulary of 50257 is worth padding, and no more than the 4 % that it gave: the rule is answered, and at most low.
+func TestOddVocabularyPromisesLittle(t *testing.T) {
+	k := slices.IndexFunc(sim.CasesCD(), func(c *sim.Case) bool { return c.No == "N4" })
+	rep := reportOnce(t, "case N4", sim.CasesCD()[k].Build)
+	asked := false
+	for i := range rep.Checks {
+		c := &rep.Checks[i]
+		if c.ID != "shape.misaligned" {
+			continue
+		}
+		asked = true
+		if c.Outcome == "unknown" || c.Outcome == "finding" && (severityOf(c) > 1 || savingOf(c) > 0.05) {
+			t.Errorf("%s is %s of severity %d and promises %.3f: %s", c.ID, c.Outcome, severityOf(c), savingOf(c), outcomeOf(rep, c.ID))
+		}
+	}
+	if !asked {
+		t.Error("shape.misaligned was not asked")
+	}
+}
