@@ -25,8 +25,10 @@ type WhatIf struct {
 	GPU    int      // subject whose ledger that is
 }
 
-// maxFixes is how many fixes are looked at.
-const maxFixes = 5
+const (
+	maxFixes = 5     // how many fixes are looked at
+	worthRow = 0.005 // of step time: less is no fix
+)
 
 // WhatIfs gives the largest fixes alone, each pair of the first three, and all of them. Findings of the same time are one fix, that of the
 // largest; hints are none.
@@ -63,17 +65,24 @@ func WhatIfs(checks []Check, in VerdictInput, set *facts.Set) []WhatIf {
 	for _, id := range ids {
 		alone[id] = m.without(id)
 	}
-	// Of one size, the later one is more to the point: data says why, where idle only notices.
-	slices.SortFunc(ids, func(a, b string) int {
-		if d := alone[b].Frac - alone[a].Frac; math.Abs(d) > tie {
-			return cmp.Compare(d, 0)
+	// What the verdict says of the late rank first, then by size; of one size, the later one is more to the point: data says why, where idle only
+	// notices.
+	straggler := Decide(checks, in).Class == Straggler
+	rank := func(id string) (first, percent float64) {
+		if straggler && rules[id].Class == Straggler {
+			first = 1
 		}
-		return cmp.Compare(place[b], place[a])
+		return first, math.Round(100 * alone[id].Frac)
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		x, n := rank(a)
+		y, m := rank(b)
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(m, n), cmp.Compare(place[b], place[a]))
 	})
 	var picks []string
 	for _, id := range ids {
 		same := func(p string) bool { return m.same(rules[p], rules[id]) }
-		if alone[id].Frac > tie && len(picks) < maxFixes && !slices.ContainsFunc(picks, same) {
+		if alone[id].Frac >= worthRow && len(picks) < maxFixes && !slices.ContainsFunc(picks, same) {
 			picks = append(picks, id)
 		}
 	}
@@ -159,7 +168,7 @@ func (m *model) without(fix ...string) WhatIf {
 		out.Frac = max(0, 1-slow.frac)
 		if limit := most + straggler; out.Frac > limit {
 			out.Frac = limit
-		} else if out.Frac < limit-0.005 { // peers differ a little
+		} else if out.Frac < limit-worthRow { // peers differ a little
 			out.Capped = true
 		}
 	}

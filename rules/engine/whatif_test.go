@@ -61,6 +61,12 @@ func TestWhatIfs(t *testing.T) {
 		{"a card that makes its rank late has no second fault", owned{"compute": {.75, .98}, "busy": {1, 1}, "comm_peer_wait": {.2, 0}, "comm_transfer": {.05, .02}},
 			[]found{{Straggler, []float64{.23}, "comm.peer-wait", 0, false}, {Hardware, []float64{none, .23}, "", 0, false}, {ComputeInefficient, []float64{none, .25}, "compute", 0, false}}, 1, Hardware,
 			[]string{"r0: 0.230 compute @0 same r1 r2"}},
+		{"what the verdict speaks of comes before what holds other ranks too", owned{"compute": {.5, .5, .5, .5}, "busy": {1, 1, 1, 1}, "comm_peer_wait": {.3, .3, .3, 0}, "copy_h2d": {.1, .1, .1, .4}, "comm_transfer": {.1, .1, .1, .1}},
+			[]found{{Straggler, []float64{.3}, "comm.peer-wait", 0, false}, {Transfer, []float64{.1, .1, .1, .4}, "copy.h2d", 0, false}}, 3, Transfer,
+			[]string{"r0: 0.300 comm.transfer @0 same r1"}},
+		{"of about one size the later one, and none of next to nothing", owned{"compute": {.5}, "busy": {.5}, "host_dataloader": {.401}, "host_launch": {.004}},
+			[]found{{DataPipeline, []float64{none, .401}, "host.dataloader", 0, false}, {DataPipeline, []float64{none, .4}, "host.dataloader", 0, false}, {HostBound, []float64{none, .004}, "host.launch", 0, false}}, none, "",
+			[]string{"r1: 0.400 compute @0 same r0"}},
 		{"nobody can be faster than the second latest", owned{"compute": {.6, .6, .6}, "busy": {1, 1, .7}, "comm_peer_wait": {.3, .1, 0}, "host_dataloader": {.1, .3, .4}},
 			[]found{{Straggler, []float64{.13}, "comm.peer-wait", 0, false}}, 2, DataPipeline,
 			// rank 2 could come 13 earlier, but rank 1 needs 90
