@@ -66,7 +66,7 @@ func silentFor(r *engine.Rule) (none, odd []string) {
 		for _, w := range d.Where {
 			by = w.Fact
 			for _, v := range w.Is {
-				given[v] = true
+				given[v] = given[v] || len(d.Lacks) == 0
 				if !slices.Contains(valuesOf[w.Fact], v) {
 					odd = append(odd, string(w.Fact)+" "+v)
 				}
