@@ -55,6 +55,7 @@ func Build(in *Input) *Report {
 	b.activity()
 	b.work()
 	b.unknowns()
+	b.slowSteps()
 	b.summaries()
 	b.checks()
 	b.facts()

@@ -2,7 +2,11 @@
 // the page, the workbook, the Markdown and the terminal summary are drawn. Everything that needs a sum is summed here.
 package render
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"gpureport/rules/facts"
+)
 
 // Schema is the contract's name; it rises when a field changes or goes.
 const Schema = "gpureport/1"
@@ -48,6 +52,8 @@ type Report struct {
 	WhatIf      []WhatIf       `json:"what_if"`      // the largest fixes alone, pairs of the first three, all
 	Chains      []WaitChain    `json:"chains"`       // of the steps in which most was waited, at most six
 	SumErrorNS  int64          `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
+
+	slow *facts.SlowSteps // drawn out of Steps; nil where no slow step stands out
 }
 
 // Tool names the program that made the report.

@@ -118,6 +118,9 @@ func ledgerSection(r *Report) (Section, bool) {
 	if c, ok := stepChart(r); ok {
 		s.Blocks = append(s.Blocks, c)
 	}
+	if t, ok := slowTable(r); ok {
+		s.Blocks = append(s.Blocks, t)
+	}
 	if t, ok := stepsHow(r); ok {
 		s.Blocks = append(s.Blocks, t)
 	}
