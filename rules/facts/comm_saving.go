@@ -11,6 +11,8 @@ var (
 	gpuSaveComm = &Decl{ID: "gpu.save_comm_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
 		Doc: "The most that one fix returns of gpu.comm_own_frac: what can hide behind computing that covers no collective yet, what a way as fast as a healthy one for these sizes returns, " +
 			"or a half, by sending half of the bytes. All of it where sizes or ways are not known."}
+	gpuUncovered = &Decl{ID: "gpu.compute_uncovered_frac", Unit: unit.Frac, Per: GPU, Max: 1, Capture: "C4",
+		Doc: "Share of the GPU's analysed window computing with no collective beside it: what more of its collectives could hide behind at most."}
 	runSaveNetwork = &Decl{ID: "run.save_network_frac", Unit: unit.Frac, Per: Run, Max: 1, Capture: "C4",
 		Doc: "What a healthy network between hosts returns at most of run.comm_between_judged_frac: less what stays at the speed of the adapters that NCCL's log names, else of adapters as fast as " +
 			"the GPUs' own links to their host. All of it where neither is known."}
@@ -21,14 +23,14 @@ var (
 var CommSaving = &Deriver{
 	Name:  "comm-saving",
 	After: []*Deriver{Comm, CommSpeed, LedgerShares},
-	Gives: []*Decl{gpuSaveComm, runSaveNetwork},
+	Gives: []*Decl{gpuSaveComm, gpuUncovered, runSaveNetwork},
 	Run: func(p *Pass) {
 		hosts := newHostMap(p.Job)
 		left, n := 0.0, 0.0 // of the transfers between hosts, on a healthy network
 		p.eachGPU(func(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduced) {
 			v, ok := p.Get(commOwn, sub)
 			if !ok {
-				p.Miss(gpuSaveComm, sub, p.why(commOwn, sub))
+				p.missAll(sub, p.why(commOwn, sub), gpuSaveComm, gpuUncovered)
 				return
 			}
 			stay, between := p.transfersLeft(c, g, r, hosts)
@@ -36,6 +38,7 @@ var CommSaving = &Deriver{
 				left, n = left+share.Num*between, n+1
 			}
 			free := float64(g.Owners[timeline.Compute]-g.Side.HiddenComm) / float64(g.Window.Dur())
+			p.Set(gpuUncovered, sub, Value{Num: max(0, free), Cover: v.Cover, Conf: v.Conf})
 			v.Num = min(v.Num, max(free, v.Num*(1-stay), v.Num/2))
 			p.Set(gpuSaveComm, sub, v)
 		})

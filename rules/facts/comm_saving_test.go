@@ -35,6 +35,7 @@ func TestCommSaving(t *testing.T) {
 	}
 	// Who sits where is not known, and so no way: all of it.
 	in, _ := starved(t, 1<<30)
+	want(t, derive(t, in), "gpu0", "gpu.compute_uncovered_frac", 0.1)
 	both(t, in, 0.9, 0.9)
 	// Eight GPUs a host reach a network by eight links of 63 GB/s at best.
 	twoHosts(in)
