@@ -137,6 +137,7 @@ var behind = map[string][]string{
 	"step.rank-spread":    {"comm.straggler-wait", "shape.rank-tokens", "data.rank-skew"},
 	"step.outliers":       {"idle.checkpoint", "idle.eval-log"},
 	"step.periodic":       {"idle.checkpoint", "idle.eval-log"},
+	"idle.launch-bound":   {"kernel.tiny", "shape.batch-too-small"},
 	"idle.dataloader-wait": {"data.zero-workers", "data.worker-throughput", "data.decode-cpu", "data.storage", "data.main-collate", "data.thread-oversub",
 		"data.tokenize-inline", "data.epoch-respawn"},
 	"data.worker-throughput":    {"data.decode-cpu", "data.storage", "data.main-collate", "data.thread-oversub"},
