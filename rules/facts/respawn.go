@@ -29,7 +29,7 @@ var Respawn = &Deriver{Name: "respawn", After: []*Deriver{HostLoad, StepLevels},
 	p.eachRank(func(sub int, r *timeline.Reduced) {
 		w := &r.Rank.WorkerStarts
 		edge, known := p.Get(rankEdgeFrac, sub)
-		switch why := p.respawnOf(sub, logs, r); {
+		switch why, capture := p.respawnOf(sub, logs, r); {
 		case why == "":
 		case w.Calls > 0 && known:
 			v := Value{Num: 1, Cover: 1, Conf: timeline.Inferred}
@@ -40,7 +40,10 @@ var Respawn = &Deriver{Name: "respawn", After: []*Deriver{HostLoad, StepLevels},
 			v.Num, v.Text = 0, fmt.Sprintf("by Python frames the main thread started %s of the loader in traced steps", counted(int(w.Calls), "worker"))
 			p.Set(rankSpawned, sub, v)
 		default:
-			p.missAll(sub, why, rankRespawn, rankSpawn, rankSpawned)
+			for _, d := range []*Decl{rankRespawn, rankSpawn, rankSpawned} {
+				p.Miss(d, sub, why)
+				p.Facts.vals[sub][d.ID].need.Capture = capture // without epochs to look at, processes would tell nothing
+			}
 		}
 	})
 }}
@@ -114,28 +117,28 @@ func (p *Pass) lives(host int, r *timeline.Reduced) (out []life, conf Confidence
 }
 
 // respawnOf judges a rank by the processes that were recorded, or says why it cannot.
-func (p *Pass) respawnOf(sub int, logs []*stepLog, r *timeline.Reduced) (why string) {
-	host := p.hostAbove(sub)
-	if host < 0 {
-		return "which host the rank ran on is not known"
-	}
+func (p *Pass) respawnOf(sub int, logs []*stepLog, r *timeline.Reduced) (why, capture string) {
 	l := logOf(logs, r.Process.Rank)
 	if l == nil || l.epoch == nil {
-		return "no log of the training loop states the epoch of each step"
+		return "no log of the training loop states the epoch of each step", "C17"
 	}
 	if !l.placed {
-		return "the training loop's log has no clock that is placed, so processes cannot be put beside it"
+		return "the training loop's log has no clock that is placed, so processes cannot be put beside it", "C17"
+	}
+	from := l.epochs()
+	if len(from) < 3 {
+		return "the log of the training loop has one epoch only", "C17"
+	}
+	host := p.hostAbove(sub)
+	if host < 0 {
+		return "which host the rank ran on is not known", "C18"
 	}
 	workers, conf, read := p.lives(host, r)
 	switch {
 	case read.Empty():
-		return p.noHost("processes with times")
+		return p.noHost("processes with times"), "C18"
 	case len(workers) == 0:
-		return "no process that looks like a DataLoader worker of this rank was recorded"
-	}
-	from := l.epochs()
-	if len(from) < 3 {
-		return "the log of the training loop has one epoch only"
+		return "no process that looks like a DataLoader worker of this rank was recorded", "C18"
 	}
 	alive := func(at timeline.Time) (out []life) {
 		for _, w := range workers {
@@ -189,7 +192,7 @@ func (p *Pass) respawnOf(sub int, logs []*stepLog, r *timeline.Reduced) (why str
 		}
 	}
 	if judged == 0 {
-		return "no epoch edge has workers of the loader recorded in the middle of the epochs on both sides"
+		return "no epoch edge has workers of the loader recorded in the middle of the epochs on both sides", "C18"
 	}
 	v.Num = float64(anew) / float64(judged)
 	p.Set(rankRespawn, sub, v)
@@ -200,11 +203,11 @@ func (p *Pass) respawnOf(sub int, logs []*stepLog, r *timeline.Reduced) (why str
 	p.Set(rankSpawn, sub, v)
 	if text == "" {
 		p.Miss(rankSpawned, sub, "the loader's workers are the same on both sides of an epoch's edge")
-		return ""
+		return "", ""
 	}
 	v.Num, v.Text = 0, text
 	p.Set(rankSpawned, sub, v)
-	return ""
+	return "", ""
 }
 
 // pids names processes, the first ones by number.

@@ -137,12 +137,19 @@ func TestWorkersThatCannotBeJudged(t *testing.T) {
 	b.derive(t).missing("loop", rankRespawn, "no epoch edge has workers")
 	b.in.Base.Clocks[0].How = timeline.Unplaced
 	b.derive(t).missing("loop", rankRespawn, "no clock that is placed")
-	b = logged(200, func(int) float64 { return 0.1 }, nil)
-	b.in.Base.Sources[0].Host = "node1"
-	b.derive(t).missing("loop", rankRespawn, "which host")
+	b = logged(200, func(int) float64 { return 0.1 }, map[timeline.Metric]func(int) float64{timeline.StepEpoch: func(i int) float64 { return float64(i / 100) }})
+	g := b.derive(t)
+	g.missing("loop", rankRespawn, "which host")
+	if _, need := g.set.Get(g.sub("loop"), rankRespawn.ID); need.Capture != "C18" {
+		t.Errorf("it asks for %s", need.Capture)
+	}
 	b = newBench()
 	b.rank(0, "node1", steps(4, 0.1, func(int) owned { return nil }))
-	b.derive(t).missing("rank0", rankRespawn, "no log of the training loop")
+	g = b.derive(t)
+	g.missing("rank0", rankRespawn, "no log of the training loop")
+	if _, need := g.set.Get(g.sub("rank0"), rankRespawn.ID); need.Capture != "C17" { // processes would tell nothing yet
+		t.Errorf("it asks for %s", need.Capture)
+	}
 }
 
 func TestMainThreadByName(t *testing.T) {
