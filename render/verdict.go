@@ -494,6 +494,10 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 			}
 			seen[s] = true
 			s = upperFirst(s)
+			// another recording answers the same, from what is there already
+			if v.Class == "insufficient-evidence" && asks[s] != "" && len(b.r.CapturePlan) > 0 && !b.planned(asks[s]) {
+				continue
+			}
 			if k, ok := asked[asks[s]]; ok && asks[s] != "" { // one recording is asked for once; of hints by the text that says more
 				if v.Class == "insufficient-evidence" && len(s) > len(do[k]) {
 					do[k] = s
@@ -513,6 +517,12 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		}
 	}
 	return do, dont
+}
+
+// planned tells whether the capture plan holds a recipe.
+func (b *builder) planned(id string) bool {
+	rec, ok := facts.RecipeOf(id)
+	return ok && slices.ContainsFunc(b.r.CapturePlan, func(c Capture) bool { return c.Command == rec.Command })
 }
 
 // recipes gives for each advice that asks for a recording its recipe.
@@ -541,8 +551,13 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 		}
 		return &Capture{Command: rec.Command, Where: rec.Where, Title: rec.Title, Note: rec.Note, Answers: []string{}}
 	}
+	// Where the inputs cannot tell, what answers most is to be recorded.
+	worth := func(p *Capture) bool {
+		plan := b.r.CapturePlan
+		return p != nil && (v.Class != "insufficient-evidence" || len(plan) == 0 || 2*len(p.Answers) >= len(plan[0].Answers))
+	}
 	for _, s := range do {
-		if p := pick(b.asks[s]); p != nil {
+		if p := pick(b.asks[s]); worth(p) {
 			return p, s
 		}
 	}
@@ -555,7 +570,7 @@ func (b *builder) record(v engine.Verdict, do []string) (c *Capture, say string)
 				}
 				if !withheld {
 					for _, a := range c.Do {
-						if p := pick(a.Capture); p != nil {
+						if p := pick(a.Capture); worth(p) {
 							return p, upperFirst(a.Say)
 						}
 					}
