@@ -292,7 +292,7 @@ func (b *builder) stepLogSentence() string {
 		}
 		num := func(id facts.ID) float64 { v, _ := f.Get(i, id); return v.Num }
 		best, id := 0.0, ""
-		for _, x := range []string{"step.changepoint", "step.drift", "step.epoch-boundary", "step.bimodal", "step.periodic", "step.outliers"} {
+		for _, x := range []string{"step.changepoint", "step.drift", "step.epoch-boundary", "step.bimodal", "step.periodic", "step.outliers", "step.robust-cv"} {
 			if c := b.checkOf(x); c != nil && c.Outcome == "finding" && c.RecoverableFrac != nil && *c.RecoverableFrac > best {
 				best, id = *c.RecoverableFrac, x
 			}
@@ -303,7 +303,7 @@ func (b *builder) stepLogSentence() string {
 		case "step.drift":
 			return fmt.Sprintf("Steps got %s slower from first to last%s", Pct(num("rank.step_drift_frac")), but)
 		case "step.epoch-boundary":
-			return fmt.Sprintf("Each epoch begins with a stall of %.0f steps%s", num("rank.epoch_edge_steps_frac"), but)
+			return fmt.Sprintf("Each epoch begins with a stall of %.0f steps%s", num("rank.epoch_edge_steps_count"), but)
 		case "step.bimodal":
 			return fmt.Sprintf("Steps have two speeds, one %s of the other%s", Pct(num("rank.step_modes_ratio_frac")), but)
 		case "step.periodic":
@@ -311,6 +311,8 @@ func (b *builder) stepLogSentence() string {
 			return fmt.Sprintf("Every %s a step is slow%s", v.Text, but)
 		case "step.outliers":
 			return fmt.Sprintf("Slow steps cost %s of all step time%s", Pct(num("rank.step_lost_outliers_frac")), but)
+		case "step.robust-cv":
+			return fmt.Sprintf("Step time scatters by %s of its median%s", Pct(num("rank.step_robust_cv_frac")), but)
 		}
 		return "No step stands out" + but
 	}
@@ -320,6 +322,11 @@ func (b *builder) stepLogSentence() string {
 func (b *builder) insufficient() string {
 	r := b.r
 	if why := b.in.Verdict.Why; why != "" {
+		if ids := b.in.Verdict.Evidence; len(ids) == 1 && strings.HasPrefix(ids[0], "step.") && len(r.Ledger) > 0 && b.checkOf(ids[0]).RecoverableFrac != nil {
+			if s := b.stepLogSentence(); s != "" {
+				return strings.TrimSuffix(s, "; a log of steps cannot say who held the time.") + "; only a log holds those, and it cannot say who held the time."
+			}
+		}
 		return sentence(why)
 	}
 	if len(r.Ledger) > 0 {
@@ -458,13 +465,15 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		want[id] = true
 	}
 	var list []*Check
+	reason := map[*Check]int{} // of what says why others' time is lost, how many of them
 	cause := map[*Check]bool{} // what the late rank itself suffers from: that is to be mended, not the wait
 	for _, i := range findingsBySaving(b.r) {
 		c := &b.r.Checks[i]
 		if v.Cause != "" && b.in.Checks[i].Rule.Class == v.Cause && c.Subject.Rank != nil && *c.Subject.Rank == v.Culprit {
 			cause[c] = true
 		}
-		if want[c.ID] || cause[c] {
+		reason[c] = b.r.explains(c, v.Evidence)
+		if want[c.ID] || cause[c] || reason[c] > 0 {
 			list = append(list, c)
 		}
 	}
@@ -476,6 +485,9 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		}
 		if x, y := cause[list[i]], cause[list[j]]; x != y {
 			return x
+		}
+		if x, y := reason[list[i]], reason[list[j]]; x != y {
+			return x > y
 		}
 		if v.Class != engine.InsufficientEvidence {
 			return false // the order of the findings
@@ -517,6 +529,19 @@ func (b *builder) advice(v engine.Verdict) (do, dont []string) {
 		}
 	}
 	return do, dont
+}
+
+// explains is how many findings that the verdict rests on lose their time for what this one says: it claims half of that or more, or has no
+// price.
+func (r *Report) explains(c *Check, evidence []string) (n int) {
+	for i := range r.Checks {
+		lost := &r.Checks[i]
+		if lost.Outcome == "finding" && slices.Contains(evidence, lost.ID) && slices.Contains(behind[lost.ID], c.ID) &&
+			(lost.Subject.ID == c.Subject.ID || c.Subject.ID == "run") && (c.RecoverableFrac == nil && severity(c) != "info" || saving(c) > 0 && saving(c) >= saving(lost)/2) {
+			n++
+		}
+	}
+	return n
 }
 
 // planned tells whether the capture plan holds a recipe.

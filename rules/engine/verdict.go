@@ -17,6 +17,7 @@ const (
 	factPeerWait facts.ID = "gpu.comm_peer_wait_frac"
 	factCulprit  facts.ID = "run.culprit_rank_count" // the rank's number
 	factCause    facts.ID = "run.culprit_cause"
+	factSlow     facts.ID = "rank.step_slow_owner" // who holds the slow steps
 )
 
 const (
@@ -37,11 +38,16 @@ type VerdictInput struct {
 	Subjects    []facts.Subject
 	GPUs        []int           // subjects the means go over: GPUs with a ledger, all if none has one
 	PeerWait    map[int]float64 // by GPU subject; absent where not known
+	Held        map[int]bool    // by rank subject: a ledger says who holds its slow steps
 }
 
 // InputOf collects the verdict's input from the facts.
 func InputOf(set *facts.Set) VerdictInput {
-	in := VerdictInput{Culprit: -1, CapFrac: 1, Subjects: set.Subjects, PeerWait: map[int]float64{}, Families: map[string]float64{}}
+	in := VerdictInput{Culprit: -1, CapFrac: 1, Subjects: set.Subjects, PeerWait: map[int]float64{}, Families: map[string]float64{}, Held: map[int]bool{}}
+	for _, rank := range set.Of(facts.Rank) {
+		_, need := set.Get(rank, factSlow)
+		in.Held[rank] = need == nil
+	}
 	all := set.Of(facts.GPU)
 	for _, g := range all {
 		if _, need := set.Get(g, factCompute); need == nil {
@@ -291,6 +297,9 @@ func Decide(checks []Check, in VerdictInput) Verdict {
 		}
 		return v
 	}
+	if c := in.unheld(checks); c != nil && *c.Saving > best.Frac+tie {
+		return Verdict{Class: InsufficientEvidence, Culprit: -1, Confidence: confHint, Evidence: []string{c.Rule.ID}, Why: c.Says}
+	}
 	if reaches(best.Frac) {
 		return in.of(best, shares, checks, cause)
 	}
@@ -308,6 +317,34 @@ func inconclusive(checks []Check) *Check {
 		}
 	}
 	return nil
+}
+
+// unheld is the finding of the largest loss in steps that a log alone holds, and no finding that names a holder claims: the ledger of other steps
+// cannot say that nothing is to blame. nil if there is none.
+func (in *VerdictInput) unheld(checks []Check) *Check {
+	named := map[string]bool{}
+	for i := range checks {
+		if c := &checks[i]; c.Outcome == Finding && c.Rule.Class != "" {
+			for _, id := range c.Overlaps {
+				named[id] = true
+			}
+		}
+	}
+	var worst *Check
+	for i := range checks {
+		c := &checks[i]
+		if c.Outcome != Finding || c.Rule.Stage != "step" || c.Rule.Class != "" || c.Saving == nil || !reaches(*c.Saving) || named[c.Rule.ID] {
+			continue
+		}
+		sub := slices.IndexFunc(in.Subjects, func(s facts.Subject) bool { return s == c.Subject })
+		if held, rank := in.Held[sub]; !rank || held {
+			continue
+		}
+		if worst == nil || *c.Saving > *worst.Saving {
+			worst = c
+		}
+	}
+	return worst
 }
 
 // unjudged says which owners hold more than computing does and are neither blamed nor cleared, as a rule of their class was not answered and
@@ -354,7 +391,7 @@ func (in *VerdictInput) of(cs ClassShare, shares []ClassShare, checks []Check, c
 		v.Culprit, v.Cause = in.Culprit, cause
 		v.Owner = "comm.peer-wait"
 	}
-	rest := shares
+	rest := in.shares(without(checks, cs.Class), confHint)
 	if cs.Class == Straggler {
 		rest = in.afterLateness(shares, checks, cause, frac)
 	}
@@ -362,6 +399,33 @@ func (in *VerdictInput) of(cs ClassShare, shares []ClassShare, checks []Check, c
 		v.Next, v.NextFrac = next.Class, next.Frac
 	}
 	return v
+}
+
+// without are the checks with what the findings of a class return taken from others that claim the same time.
+func without(checks []Check, class string) []Check {
+	type at struct{ id, subject string }
+	gone := map[at]float64{}
+	for i := range checks {
+		if c := &checks[i]; c.Outcome == Finding && c.Rule.Class == class && c.Saving != nil {
+			gone[at{c.Rule.ID, c.Subject.ID}] = *c.Saving
+		}
+	}
+	out := slices.Clone(checks)
+	for i := range out {
+		c := &out[i]
+		if c.Outcome != Finding || c.Rule.Class == class || c.Saving == nil {
+			continue
+		}
+		left := *c.Saving
+		for _, id := range c.Overlaps {
+			for _, sub := range []string{c.Subject.ID, "run"} {
+				left = min(left, *c.Saving-gone[at{id, sub}])
+			}
+		}
+		left = max(0, left)
+		c.Saving = &left
+	}
+	return out
 }
 
 // afterLateness are the shares that are left when the late rank is mended: without the findings of what made it late, and without the transfers that

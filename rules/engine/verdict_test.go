@@ -209,6 +209,32 @@ func TestMeansOverLedgers(t *testing.T) {
 	}
 }
 
+// The next limiter is what is left when the fix has been made: a finding of another class that claims the same time is none, but for the part of it that the fix
+// does not return.
+func TestNextIsWhatIsLeft(t *testing.T) {
+	for _, c := range []struct {
+		link float64
+		same bool
+		want string
+		frac float64
+	}{
+		{0.55, true, "", 0},
+		{0.55, false, Hardware, 0.55},
+		{0.10, false, Hardware, 0.10},
+	} {
+		set := machine(1)
+		set.Put(set.Of(facts.GPU)[0], factCompute, val(0.3))
+		checks := checksOf(set, []found{{Transfer, []float64{0.6}, "copy.h2d", 0, false}, {Hardware, []float64{c.link}, "", 0, false}})
+		if c.same {
+			checks[0].Overlaps, checks[1].Overlaps = []string{checks[1].Rule.ID}, []string{checks[0].Rule.ID}
+		}
+		v := Decide(checks, InputOf(set))
+		if v.Class != Transfer || v.Next != c.want || math.Abs(v.NextFrac-c.frac) > 1e-12 {
+			t.Errorf("%+v: %s, then %q for %.3f", c, v.Class, v.Next, v.NextFrac)
+		}
+	}
+}
+
 // Samples alone that prove the hardware held the clock down are a verdict; where a ledger can weigh the cut, its cost decides.
 func TestCutProvenBySamples(t *testing.T) {
 	check := func(sev Severity, conf facts.Confidence) []Check {

@@ -143,7 +143,7 @@ var (
 	rankShiftWith = stepDecl("rank.step_shift_event", unit.Text, 0, 0, "What the logs show within a step, or the clocks' errors, of the change.")
 
 	rankEdges     = loggedDecl("rank.epoch_edges_count", unit.Count, 0, 1e9, "Epoch edges in the training loop's log with steps on both sides.")
-	rankEdgeSteps = loggedDecl("rank.epoch_edge_steps_frac", unit.Frac, 0, 1e9, "Extra time of the first step of an epoch, or before it, in steps: median over the edges.")
+	rankEdgeSteps = loggedDecl("rank.epoch_edge_steps_count", unit.Count, 0, 1e9, "Extra time of the first step of an epoch, or before it, in steps: median over the edges.")
 	rankEdgeFrac  = loggedDecl("rank.epoch_edge_frac", unit.Frac, 0, 1, "The same out of an epoch's time.")
 	rankEpochOne  = loggedDecl("rank.first_epoch_frac", unit.Frac, 0, 1e6, "Median step of the first epoch, warm-up left out, out of that of the next.")
 
