@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -408,6 +409,14 @@ func (a *summary) unmet() (out []string) {
 	return out
 }
 
+// down is a share in per cent that never reads as all where one is missing.
+func down(x float64) string {
+	if x == 1 {
+		return "100"
+	}
+	return strconv.FormatFloat(math.Floor(1e4*x)/100, 'f', 2, 64)
+}
+
 func share(n, of int) float64 {
 	if of == 0 {
 		return 1
@@ -472,9 +481,9 @@ func (a *summary) text(draws int) string {
 	p("## What this does not cover\n\n%s\n", notCovered)
 
 	p("## In short\n\n| what | measured | goal |\n| --- | --- | --- |\n")
-	p("| verdict right: class, late rank and its cause | %d of %d, %.1f %% | %.0f %% |\n", a.right, a.asked, 100*share(a.right, a.asked), 100*goalVerdict)
-	p("| late rank and its cause right, where there is one | %d of %d, %.1f %% | |\n", a.lateRight, a.late, 100*share(a.lateRight, a.late))
-	p("| findings that must be there, found | %d of %d, %.1f %% | all |\n", a.fire-a.missed, a.fire, 100*share(a.fire-a.missed, a.fire))
+	p("| verdict right: class, late rank and its cause | %d of %d, %s %% | %.0f %% |\n", a.right, a.asked, down(share(a.right, a.asked)), 100*goalVerdict)
+	p("| late rank and its cause right, where there is one | %d of %d, %s %% | |\n", a.lateRight, a.late, down(share(a.lateRight, a.late)))
+	p("| findings that must be there, found | %d of %d, %s %% | all |\n", a.fire-a.missed, a.fire, down(share(a.fire-a.missed, a.fire)))
 	p("| findings that must not be there, raised | %d of %d chances | 0 |\n", a.forbidden, a.silent)
 	if held, n := a.held(publicCases); n > 0 {
 		p("| public cases held, every draw and input | %d of %d | all |\n", held, n)
@@ -690,6 +699,41 @@ func TestAccuracyIsOfTheCurrentKinds(t *testing.T) {
 	for _, in := range sim.Incidents() {
 		if why := sim.NotDrawn()[in.Name]; drawn[in.Name] == (why != "") {
 			t.Errorf("incident %s: drawn %v, and the reason not to is %q", in.Name, drawn[in.Name], why)
+		}
+	}
+}
+
+// The README tells of the matrix what stands in it.
+func TestReadmeTellsTheAccuracy(t *testing.T) {
+	if *accuracy {
+		t.Skip("it is written now")
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	matrix, err := os.ReadFile(accuracyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(readme), "\n## How often it is right\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	told := regexp.MustCompile(`\d+ of \d+|\d+ simulated runs|\d+ public reports|[\d ]+ chances`).FindAllString(strings.ReplaceAll(text, "\n", " "), -1)
+	if len(told) != 6 {
+		t.Errorf("it tells %q", told)
+	}
+	for _, s := range told {
+		n, what, _ := strings.Cut(strings.TrimSpace(s), " ")
+		switch {
+		case strings.HasPrefix(what, "simulated"):
+			s = "\n" + n + " analyses"
+		case strings.HasPrefix(what, "public"):
+			s = "public cases held, every draw and input | " + n + " of " + n
+		case strings.HasSuffix(what, "chances"):
+			s = " of " + strings.ReplaceAll(strings.TrimSuffix(n+" "+what, " chances"), " ", "") + " chances"
+		}
+		if !strings.Contains(string(matrix), s) {
+			t.Errorf("%q is not in the matrix", s)
 		}
 	}
 }

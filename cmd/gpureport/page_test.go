@@ -34,6 +34,8 @@ var pages = []struct {
 	{"thermal-throttle", []bool{true}, []bool{false}, []string{"timeline", "steps", "lane"}},
 	{"two-zones", []bool{false}, []bool{true}, []string{"timeline", "steps", "lane"}}, // everything was recorded: nothing is missing
 	{"checkpoint", []bool{false}, nil, []string{"timeline", "steps"}},
+	{"uneven-work", []bool{true}, nil, []string{"timeline", "steps"}}, // long advice
+	{"xid-79", []bool{false}, []bool{true}, []string{"hero", "timeline", "lane"}},
 	{"healthy-ddp", []bool{false}, nil, []string{"timeline", "steps"}},
 	{"hostile", []bool{false}, []bool{true}, []string{"timeline", "steps"}},
 	{"damaged", []bool{true}, []bool{false}, []string{"timeline", "steps"}},

@@ -294,9 +294,28 @@ func (m *MatmulRow) FLOP() float64 {
 
 // Bytes is what one product must read and write at least: both inputs and the output once. 0: the size of its elements is not known.
 func (m *MatmulRow) Bytes() float64 {
-	size := map[string]float64{"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}[m.DType]
+	return ElemBytes(m.DType) * m.Elements()
+}
+
+// Elements is how many numbers both inputs and the output of one product have.
+func (m *MatmulRow) Elements() float64 {
 	a, b, c := float64(m.M), float64(m.N), float64(m.K)
-	return size * float64(max(1, m.Batch)) * (a*c + c*b + a*b)
+	return float64(max(1, m.Batch)) * (a*c + c*b + a*b)
+}
+
+// ElemBytes is the size of an element by a type's name in MatmulRow.DType; 0 unknown.
+func ElemBytes(dtype string) float64 {
+	switch dtype {
+	case "fp64":
+		return 8
+	case "fp32", "tf32":
+		return 4
+	case "fp16", "bf16":
+		return 2
+	case "fp8", "int8":
+		return 1
+	}
+	return 0
 }
 
 // Collective is one communication kernel of one rank. After the meeting of all ranks its exposed time is divided.

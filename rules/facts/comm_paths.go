@@ -334,8 +334,9 @@ func (p *Pass) gpuPaths(sub int, c *Card, cards []Card, l *ncclLog) {
 		}
 		if len(off) > 0 {
 			for _, h := range l.hosts {
-				if a, ok := h.attr[timeline.AttrNCCLP2POff]; ok && h.name == host {
-					words = append(words, a.Text)
+				if _, ok := h.attr[timeline.AttrNCCLP2POff]; ok && h.name == host {
+					words = append(words, "peer access is off, says NCCL")
+					break // each process logs it, for each pair
 				}
 			}
 		}

@@ -137,7 +137,7 @@ func TestGPUPaths(t *testing.T) {
 	}
 	want(t, s, "gpu1", "gpu.p2p_off_count", 1)
 	want(t, s, "gpu2", "gpu.p2p_off_count", 0)
-	for id, w := range map[ID]string{"gpu.far_peers": "PHB to GPU1, SYS to GPU2, SHM/direct to rank1, P2P is disabled between connected GPUs 1 and 0.", "gpu.nic_near": "mlx5_1 over NODE"} {
+	for id, w := range map[ID]string{"gpu.far_peers": "PHB to GPU1, SYS to GPU2, SHM/direct to rank1, peer access is off, says NCCL", "gpu.nic_near": "mlx5_1 over NODE"} {
 		if v, need := s.Get(subject(t, s, "gpu0"), id); need != nil || v.Text != w {
 			t.Errorf("%s: %q %v", id, v.Text, need)
 		}

@@ -56,25 +56,6 @@ func cardOf(p *Pass, cards []Card, r *timeline.Reduced) *Card {
 	return nil
 }
 
-func matmulFLOP(m *timeline.MatmulRow) float64 {
-	return 2 * float64(m.M) * float64(m.N) * float64(m.K) * float64(max(1, m.Batch))
-}
-
-// elemBytes is the size of an element by a type's name in MatmulRow.DType; 0 unknown.
-func elemBytes(dtype string) float64 {
-	switch dtype {
-	case "fp64":
-		return 8
-	case "fp32", "tf32", "fp32-matrix":
-		return 4
-	case "fp16", "bf16":
-		return 2
-	case "fp8", "int8":
-		return 1
-	}
-	return 0
-}
-
 // matmulType is the type whose peak bounds a product: an fp32 product on NVIDIA's tensor cores is TF32, AMD's matrix cores multiply FP32
 // as it is. "" cannot be told.
 func matmulType(m *timeline.MatmulRow, vendor string) string {
@@ -128,7 +109,7 @@ func (p *Pass) gemmOf(sub int, r *timeline.Reduced, c *Card) {
 			continue
 		}
 		s := float64(x.Dur) / 1e9
-		flop += matmulFLOP(x) * float64(x.Count)
+		flop += x.FLOP() * float64(x.Count)
 		bound += peak * clock * s
 		best += peak * clock * achievable * s
 		ns += x.Dur
@@ -158,15 +139,12 @@ func judgeable(x *timeline.MatmulRow, m ledger.GPUMatch) (peak float64, ok bool)
 		return 0, false
 	}
 	peak = m.GPU.Peak(dtype) * m.SMFrac
-	elem := elemBytes(dtype)
+	elem := timeline.ElemBytes(dtype)
 	if peak == 0 || elem == 0 {
 		return 0, false
 	}
-	b := float64(max(1, x.Batch))
-	mm, nn, kk := float64(x.M), float64(x.N), float64(x.K)
-	flop := matmulFLOP(x)
-	bytes := elem * b * (mm*kk + kk*nn + mm*nn)
-	tiles := float64((x.M+tileSide-1)/tileSide) * float64((x.N+tileSide-1)/tileSide) * b
+	flop, bytes := x.FLOP(), elem*x.Elements()
+	tiles := float64((x.M+tileSide-1)/tileSide) * float64((x.N+tileSide-1)/tileSide) * float64(max(1, x.Batch))
 	switch {
 	case flop < bigFLOP, flop/peak < bigTime, tiles < float64(m.GPU.SMs)*m.SMFrac:
 		return 0, false

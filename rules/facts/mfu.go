@@ -73,7 +73,7 @@ func (p *Pass) mfuOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduce
 	var rows []uint32
 	for i := range r.Rank.Matmuls {
 		x := &r.Rank.Matmuls[i]
-		f := matmulFLOP(x) * float64(x.Count)
+		f := x.FLOP() * float64(x.Count)
 		flop += f
 		byType[matmulType(x, g.Device.Vendor)] += f
 		rows = append(rows, x.Row)
@@ -149,8 +149,7 @@ func (p *Pass) mfuOf(sub int, c *Card, g *timeline.GPULedger, r *timeline.Reduce
 	}
 	for i := range r.Rank.Matmuls {
 		x := &r.Rank.Matmuls[i]
-		e := elemBytes(x.DType)
-		count(m.GPU.Peak(matmulType(x, m.GPU.Vendor)), matmulFLOP(x), e*float64(max(1, x.Batch))*(float64(x.M)*float64(x.K)+float64(x.K)*float64(x.N)+float64(x.M)*float64(x.N)), x.Count, x.Dur)
+		count(m.GPU.Peak(matmulType(x, m.GPU.Vendor)), x.FLOP(), x.Bytes(), x.Count, x.Dur)
 	}
 	for i := range w.Rows {
 		x := &w.Rows[i]

@@ -101,7 +101,7 @@ func (p *Pass) misalignedOf(sub int, r *timeline.Reduced) {
 	var rows []uint32
 	for i := range r.Rank.Matmuls {
 		x := &r.Rank.Matmuls[i]
-		elem := elemBytes(x.DType)
+		elem := timeline.ElemBytes(x.DType)
 		if elem == 0 {
 			continue
 		}

@@ -561,7 +561,7 @@ func computeCause(p *Pass, culprit int) string {
 	flops := func(r *timeline.Reduced) float64 {
 		var f float64
 		for _, m := range r.Rank.Matmuls {
-			f += matmulFLOP(&m) * float64(m.Count)
+			f += m.FLOP() * float64(m.Count)
 		}
 		return f / float64(max(1, len(mainGPU(r).Steps)))
 	}

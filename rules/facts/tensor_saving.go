@@ -68,11 +68,11 @@ func tensorLeftOf(r *timeline.Reduced, m ledger.GPUMatch, clock float64, only32 
 	peak := func(dtype string) (rate, size float64) {
 		switch {
 		case dtype != "fp32":
-			return m.GPU.Peak(dtype), elemBytes(dtype)
+			return m.GPU.Peak(dtype), timeline.ElemBytes(dtype)
 		case m.GPU.TF32 > 0:
-			return m.GPU.TF32, elemBytes("tf32")
+			return m.GPU.TF32, timeline.ElemBytes("tf32")
 		}
-		return m.GPU.Half, elemBytes("fp16")
+		return m.GPU.Half, timeline.ElemBytes("fp16")
 	}
 	var took, would float64
 	for i := range r.Rank.Matmuls {
@@ -81,8 +81,7 @@ func tensorLeftOf(r *timeline.Reduced, m ledger.GPUMatch, clock float64, only32 
 		if x.TensorCore >= 0 || x.Dur <= 0 || rate == 0 || size == 0 || only32 && x.DType != "fp32" {
 			continue
 		}
-		b, mm, nn, kk := float64(max(1, x.Batch)), float64(x.M), float64(x.N), float64(x.K)
-		s := float64(x.Count) * max(matmulFLOP(x)/(rate*m.SMFrac*achievable*clock), size*b*(mm*kk+kk*nn+mm*nn)/(m.GPU.BW*m.BWFrac))
+		s := float64(x.Count) * max(x.FLOP()/(rate*m.SMFrac*achievable*clock), size*x.Elements()/(m.GPU.BW*m.BWFrac))
 		took += float64(x.Dur)
 		would += min(float64(x.Dur), 1e9*s)
 	}
