@@ -704,9 +704,13 @@ func z[T any](s *[]T) {
 func (b *builder) tables() {
 	in := b.in.In
 	for _, k := range facts.KernelTable(in, maxKernels) {
-		row := Kernel{GPU: k.GPU, Name: clean(k.Name), Class: k.Class, Count: k.Count, DurNS: k.Dur, Op: strOrNil(k.Op), Type: strOrNil(k.WorkType), ShapedNS: k.Shaped,
-			FlopRate: someRate(k.FlopRate), ByteRate: someRate(k.ByteRate), OfPeak: someRate(k.OfPeak), OfMemory: someRate(k.OfBW), shapes: k.Shapes}
+		row := Kernel{GPU: k.GPU, Name: clean(k.Name), Class: k.Class, Count: k.Count, DurNS: k.Dur, Op: strOrNil(k.Op), Type: strOrNil(k.WorkType),
+			FlopRate: someRate(k.FlopRate), ByteRate: someRate(k.ByteRate), OfPeak: someRate(k.OfPeak), OfMemory: someRate(k.OfBW)}
 		row.Rank = intOrNil(k.Rank)
+		if k.Shapes {
+			n := k.Shaped
+			row.ShapedNS = &n
+		}
 		if k.Median > 0 {
 			m := k.Median
 			row.MedianNS = &m

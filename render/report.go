@@ -4,8 +4,6 @@ package render
 
 import (
 	"encoding/json"
-
-	"gpureport/rules/facts"
 )
 
 // Schema is the contract's name; it rises when a field changes or goes.
@@ -52,8 +50,7 @@ type Report struct {
 	WhatIf      []WhatIf       `json:"what_if"`      // the largest fixes alone, pairs of the first three, all
 	Chains      []WaitChain    `json:"chains"`       // of the steps in which most was waited, at most six
 	SumErrorNS  int64          `json:"sum_error_ns"` // what owners missed their windows by, summed; 0 or a bug
-
-	slow *facts.SlowSteps // drawn out of Steps; nil where no slow step stands out
+	SlowSteps   *SlowSteps     `json:"slow_steps"`   // of the GPU whose slow steps stand out most; null where none do
 }
 
 // Tool names the program that made the report.
@@ -240,6 +237,21 @@ type StepMarks struct {
 	Dropped    []string `json:"dropped"`
 }
 
+// SlowSteps sets the slowest tenth of a GPU's steps beside those around the median.
+type SlowSteps struct {
+	GPU    string     `json:"gpu"`
+	Steps  int        `json:"steps"` // analysed
+	Slow   int        `json:"slow"`  // of them the slowest tenth
+	Owners []SlowLine `json:"owners"`
+}
+
+// SlowLine is one owner's mean time in a step, ns.
+type SlowLine struct {
+	Owner    string  `json:"owner"`
+	MedianNS float64 `json:"median_ns"`
+	SlowNS   float64 `json:"slow_ns"`
+}
+
 // Kernel is a row of the kernel table: the 200 longest of a GPU and (others).
 type Kernel struct {
 	GPU      string  `json:"gpu"`
@@ -253,13 +265,12 @@ type Kernel struct {
 	Op       *string `json:"op"`
 
 	// What it did by the recorded shapes of the operators that launched it; null where they do not tell.
-	ShapedNS int64    `json:"shaped_ns"` // of dur_ns: whose work is known
+	ShapedNS *int64   `json:"shaped_ns"` // of dur_ns: whose work is known; null: no shapes were recorded
 	Type     *string  `json:"type"`
 	FlopRate *float64 `json:"flop_per_s"`
 	ByteRate *float64 `json:"bytes_per_s"`       // inputs and output once
 	OfPeak   *float64 `json:"of_peak_frac"`      // of the part's peak for the type, at the clock it ran
 	OfMemory *float64 `json:"of_bandwidth_frac"` // of the part's memory bandwidth
-	shapes   bool     // were recorded at all
 }
 
 // Collective is a group of equal collectives of one rank.

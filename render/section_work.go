@@ -126,9 +126,12 @@ type kernelRoof struct {
 }
 
 func (w *kernelRoof) add(k *Kernel) {
-	w.shapes = w.shapes || k.shapes
-	w.shaped += k.ShapedNS
-	ns := float64(k.ShapedNS)
+	if k.ShapedNS == nil {
+		return
+	}
+	w.shapes = true
+	w.shaped += *k.ShapedNS
+	ns := float64(*k.ShapedNS)
 	if k.FlopRate != nil {
 		w.flop += *k.FlopRate * ns
 	}
@@ -136,10 +139,10 @@ func (w *kernelRoof) add(k *Kernel) {
 		w.bytes += *k.ByteRate * ns
 	}
 	if k.OfPeak != nil {
-		w.peak, w.peaked = w.peak+*k.OfPeak*ns, w.peaked+k.ShapedNS
+		w.peak, w.peaked = w.peak+*k.OfPeak*ns, w.peaked+*k.ShapedNS
 	}
 	if k.OfMemory != nil {
-		w.memory, w.moved = w.memory+*k.OfMemory*ns, w.moved+k.ShapedNS
+		w.memory, w.moved = w.memory+*k.OfMemory*ns, w.moved+*k.ShapedNS
 	}
 	if k.Type != nil {
 		w.kind = *k.Type

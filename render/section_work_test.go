@@ -8,21 +8,22 @@ import (
 // A kernel is held against what bounds it: the nearer of arithmetic and memory; what is not known says why.
 func TestAgainstThePart(t *testing.T) {
 	f := func(x float64) *float64 { return &x }
+	n := func(x int64) *int64 { return &x }
 	for _, c := range []struct {
 		what string
 		k    []Kernel
 		want string
 	}{
-		{"a product", []Kernel{{Class: "matmul", DurNS: 10, ShapedNS: 10, FlopRate: f(500e12), ByteRate: f(1e11), OfPeak: f(0.5), OfMemory: f(0.03), shapes: true}}, "50.0 % of peak"},
-		{"a thin product", []Kernel{{Class: "matmul", DurNS: 10, ShapedNS: 10, FlopRate: f(5e12), ByteRate: f(2.9e12), OfPeak: f(0.005), OfMemory: f(0.8657), shapes: true}}, "2.9 of 3.35 TB/s"},
-		{"in the cache", []Kernel{{Class: "elementwise", DurNS: 10, ShapedNS: 10, ByteRate: f(5e12), OfMemory: f(1.5), shapes: true}}, "from cache"},
+		{"a product", []Kernel{{Class: "matmul", DurNS: 10, ShapedNS: n(10), FlopRate: f(500e12), ByteRate: f(1e11), OfPeak: f(0.5), OfMemory: f(0.03)}}, "50.0 % of peak"},
+		{"a thin product", []Kernel{{Class: "matmul", DurNS: 10, ShapedNS: n(10), FlopRate: f(5e12), ByteRate: f(2.9e12), OfPeak: f(0.005), OfMemory: f(0.8657)}}, "2.9 of 3.35 TB/s"},
+		{"in the cache", []Kernel{{Class: "elementwise", DurNS: 10, ShapedNS: n(10), ByteRate: f(5e12), OfMemory: f(1.5)}}, "from cache"},
 		{"no shapes", []Kernel{{Class: "matmul", DurNS: 10}}, "unknown"},
-		{"a list of tensors", []Kernel{{Class: "optimizer", DurNS: 10, ShapedNS: 4, ByteRate: f(1e12), OfMemory: f(0.3), shapes: true}}, "no model"},
-		{"a part nobody knows", []Kernel{{Class: "matmul", DurNS: 10, ShapedNS: 10, FlopRate: f(123e12), ByteRate: f(1e12), shapes: true}}, "123 TFLOP/s"},
-		{"a collective", []Kernel{{Class: "comm", DurNS: 10, shapes: true}}, "–"},
+		{"a list of tensors", []Kernel{{Class: "optimizer", DurNS: 10, ShapedNS: n(4), ByteRate: f(1e12), OfMemory: f(0.3)}}, "no model"},
+		{"a part nobody knows", []Kernel{{Class: "matmul", DurNS: 10, ShapedNS: n(10), FlopRate: f(123e12), ByteRate: f(1e12)}}, "123 TFLOP/s"},
+		{"a collective", []Kernel{{Class: "comm", DurNS: 10, ShapedNS: n(0)}}, "–"},
 		{"two GPUs, by their time", []Kernel{
-			{Class: "matmul", DurNS: 30, ShapedNS: 30, FlopRate: f(400e12), ByteRate: f(1e11), OfPeak: f(0.4), OfMemory: f(0.03), shapes: true},
-			{Class: "matmul", DurNS: 10, ShapedNS: 10, FlopRate: f(800e12), ByteRate: f(1e11), OfPeak: f(0.8), OfMemory: f(0.03), shapes: true}}, "50.0 % of peak"},
+			{Class: "matmul", DurNS: 30, ShapedNS: n(30), FlopRate: f(400e12), ByteRate: f(1e11), OfPeak: f(0.4), OfMemory: f(0.03)},
+			{Class: "matmul", DurNS: 10, ShapedNS: n(10), FlopRate: f(800e12), ByteRate: f(1e11), OfPeak: f(0.8), OfMemory: f(0.03)}}, "50.0 % of peak"},
 	} {
 		var w kernelRoof
 		var dur int64

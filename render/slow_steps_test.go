@@ -3,17 +3,14 @@ package render
 import (
 	"strings"
 	"testing"
-
-	"gpureport/ingest/timeline"
-	"gpureport/rules/facts"
 )
 
 // The owner that grows most leads, what stays is left out, and what shrinks has its sign.
 func TestSlowTable(t *testing.T) {
-	r := &Report{slow: &facts.SlowSteps{GPU: "gpu0", Rank: 0, Steps: 40, Slow: 4, Lines: []facts.SlowLine{
-		{Owner: timeline.Compute, Median: 100e6, Slow: 100e6},
-		{Owner: timeline.HostLaunch, Median: 10e6, Slow: 6e6},
-		{Owner: timeline.HostDataloader, Median: 0, Slow: 64e6},
+	r := &Report{SlowSteps: &SlowSteps{GPU: "gpu0", Steps: 40, Slow: 4, Owners: []SlowLine{
+		{Owner: "compute", MedianNS: 100e6, SlowNS: 100e6},
+		{Owner: "host.launch", MedianNS: 10e6, SlowNS: 6e6},
+		{Owner: "host.dataloader", MedianNS: 0, SlowNS: 64e6},
 	}}}
 	tab, ok := slowTable(r)
 	if !ok || len(tab.Rows) != 2 {

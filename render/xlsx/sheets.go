@@ -194,8 +194,12 @@ func kernels(r *render.Report) *sheet {
 		{title: "Of known shapes (ms)", kind: ms}, {title: "Type"}, {title: "Arithmetic (FLOP/s)", kind: count, width: 16}, {title: "Of the part's peak", kind: share}, {title: "Memory (bytes/s)", kind: count, width: 16}, {title: "Of the part's bandwidth", kind: share}, {title: "Against the part", width: 18}}}
 	for i := range r.Kernels {
 		k := &r.Kernels[i]
+		var shaped any
+		if k.ShapedNS != nil {
+			shaped = nsToMS(*k.ShapedNS)
+		}
 		row := []any{k.GPU, render.Middle(render.KernelName(k.Name), 48), k.Name, "kernel", intOr(k.Rank), k.Class, k.Count, nsToMS(k.DurNS), nil, nil, strOr(k.Op), nil, nil, nil,
-			nsToMS(k.ShapedNS), strOr(k.Type), floatOr(k.FlopRate), floatOr(k.OfPeak), floatOr(k.ByteRate), floatOr(k.OfMemory), render.AgainstPart(k)}
+			shaped, strOr(k.Type), floatOr(k.FlopRate), floatOr(k.OfPeak), floatOr(k.ByteRate), floatOr(k.OfMemory), render.AgainstPart(k)}
 		if k.MedianNS != nil {
 			row[8] = float64(*k.MedianNS) / 1e3
 		}
