@@ -56,7 +56,7 @@ func ParseTZ(s string) (time.Duration, error) {
 // overlap, the one of several at which their activity agrees. Then come logs whose stamps count from boot, and those without any stamp.
 // What cannot be decided stays unplaced and says why. The zone of the machine that runs this is never asked.
 func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
-	p := &placer{base: base, opt: opt, logs: logCurves(base), words: zoneWords(base, traces), zoneOf: map[string]timeline.Time{}}
+	p := &placer{base: base, opt: opt, logs: logCurves(base), words: zoneWords(base, traces), zoneOf: map[string]timeline.Time{}, apart: map[timeline.SourceID]string{}}
 	relative := 0
 	for _, t := range traces {
 		if !onUnixAxis(t) {
@@ -94,7 +94,11 @@ func Place(base *timeline.Timeline, traces []*timeline.Reduced, opt Options) {
 	for _, src := range undecided { // a neighbour of the same folder knows the zone
 		c := p.clock(src)
 		dir := path.Dir(base.Sources[src].Path)
-		if z, ok := p.zoneOf[dir]; ok && !strings.HasPrefix(c.Why, DateUnknown) {
+		why, apart := p.apart[src]
+		if z, ok := p.zoneOf[dir]; ok && !strings.HasPrefix(c.Why, DateUnknown) && (!apart || p.beside(src, -z)) {
+			if apart {
+				c.Why = why
+			}
 			c.How, c.Error = timeline.Assumed, c.Error+p.drift(src)
 			c.Why = fmt.Sprintf("zone %s as for another log of the same folder (assumed); %s", zoneName(z), c.Why)
 			p.move(src, -z)
@@ -125,6 +129,7 @@ type placer struct {
 	spans  []timeline.Interval // of traces
 	words  []zoneWord          // what the inputs state of zones
 	zoneOf map[string]timeline.Time
+	apart  map[timeline.SourceID]string // what overlaps the traces at no zone, and what was known of its clock
 
 	relative bool // some trace does not state when it was recorded
 }
@@ -178,6 +183,13 @@ func (p *placer) overlaps(iv timeline.Interval, delta timeline.Time) bool {
 		}
 	}
 	return false
+}
+
+// beside tells whether the log, moved by delta, lies within an hour of a trace.
+func (p *placer) beside(src timeline.SourceID, delta timeline.Time) bool {
+	const near = timeline.Time(time.Hour)
+	iv := p.span(src)
+	return p.overlaps(timeline.Interval{Start: iv.Start - near, End: iv.End + near}, delta)
 }
 
 // candidate is one way to read a log's clock.
@@ -334,8 +346,9 @@ func (p *placer) search(src timeline.SourceID, cands []candidate) bool {
 	c := p.clock(src)
 	switch {
 	case len(cands) == 0:
+		p.apart[src] = c.Why
 		c.Why = "at no zone does it overlap the traces: it is of another time, or its clock was wrong; " + c.Why
-		return true
+		return false // a reading taken just before or behind them does not either
 	case len(cands) == 1 && cands[0].best.against():
 		c.Why = fmt.Sprintf("it overlaps the traces at zone %s only, but its utilisation does not agree with theirs (correlation %.2f over %d readings): not placed; state the zone with --tz; %s",
 			zoneName(cands[0].zone), cands[0].best.r, cands[0].best.pairs, c.Why)

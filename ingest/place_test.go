@@ -220,6 +220,30 @@ func TestPlaceByANeighbour(t *testing.T) {
 	}
 }
 
+// A dump taken seconds before or behind the traces overlaps them at no zone; where a neighbour tells the zone it lies there. One of another day does not.
+func TestPlaceBesideTheTraces(t *testing.T) {
+	for _, c := range []struct {
+		from time.Duration // of the traces' end
+		want timeline.Placement
+	}{{500 * time.Millisecond, timeline.Assumed}, {20 * time.Minute, timeline.Assumed}, {26 * time.Hour, timeline.Unplaced}} {
+		base := &timeline.Timeline{}
+		logSource(base, "run/query.csv", t0-20e9, 90, 8*time.Hour, time.Second, activity, 0)
+		end := t0 + timeline.Time(40*time.Second)
+		src := logSource(base, "run/smi-q.txt", end+timeline.Time(c.from), 1, 8*time.Hour, time.Millisecond, activity, 0)
+		Place(base, []*timeline.Reduced{trace(t0, 40*time.Second, 0, 1, activity, 0)}, Options{})
+		clock := base.Clocks[src]
+		if clock.How != c.want {
+			t.Errorf("%v behind the traces: %+v", c.from, clock)
+		}
+		if clock.How == timeline.Assumed {
+			near(t, "place", time.Duration(base.Series[1].At[0]-end), c.from, time.Second)
+			if !strings.Contains(clock.Why, "as for another log of the same folder") || strings.Contains(clock.Why, "wrong") {
+				t.Error(clock.Why)
+			}
+		}
+	}
+}
+
 func TestParseTZ(t *testing.T) {
 	for s, want := range map[string]time.Duration{"+08:00": 8 * time.Hour, "-0330": -3*time.Hour - 30*time.Minute, "+8": 8 * time.Hour, "Z": 0, "utc": 0, "+05:45": 5*time.Hour + 45*time.Minute} {
 		if got, err := ParseTZ(s); err != nil || got != want {
