@@ -310,11 +310,7 @@ func TestAccuracy(t *testing.T) {
 		if j.window > goalLedger {
 			t.Errorf("%s, %s: the window's length is off by %.2f %%", j.kind, j.input, 100*j.window)
 		}
-		limit := j.slack()
-		if accuracyWhy[j.kind] != "" {
-			limit *= 2 // ACCURACY.md says why; it may not grow worse
-		}
-		if j.saves && math.Abs(j.promised-j.saving) > limit {
+		if j.saves && math.Abs(j.promised-j.saving) > j.slack() {
 			t.Errorf("%s, %s: %.1f %% of the step promised, %.1f %% is true", j.kind, j.input, 100*j.promised, 100*j.saving)
 		}
 	}
@@ -657,10 +653,7 @@ func (a *summary) wrong(p func(string, ...any)) {
 }
 
 // accuracyWhy says what stands behind what a kind does not reach.
-var accuracyWhy = map[string]string{
-	"replays-rise": "in one draw the second dump of counters, which states no zone, was taken half a second behind the end of the traces. No zone makes it overlap them, and the zone of the log beside it, which overlaps both, " +
-		"is not asked; so how far apart the two dumps lie is not known, and `hw.pcie-replay` says so.",
-}
+var accuracyWhy = map[string]string{}
 
 // ACCURACY.md is of the kinds that are drawn now, and says of each incident that is none why.
 func TestAccuracyIsOfTheCurrentKinds(t *testing.T) {
