@@ -190,11 +190,11 @@ func AgainstPart(k *Kernel) string {
 	var w kernelRoof
 	w.add(k)
 	c := w.cell(k.Class, k.DurNS)
-	text := strings.NewReplacer("\u00a0", " ", "\u202f", "").Replace(c.Text)
+	text := c.Text
 	if c.Dashed || c.Weak {
 		text += ": " + c.Title
 	}
-	return text
+	return strings.NewReplacer("\u00a0", " ", "\u202f", "").Replace(text)
 }
 
 // fromCache is the share of memory's bandwidth above which a kernel found its inputs in the cache.

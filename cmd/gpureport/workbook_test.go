@@ -25,7 +25,7 @@ var textColumns = map[string]bool{"Severity": true, "Check": true, "On": true, "
 	"Limits (base units)": true, "Rows it rests on": true, "Advice withheld": true, "Stage": true, "Outcome": true, "Would be answered by": true, "GPU": true, "Host": true, "Name": true,
 	"Kernel or copy": true, "Full name": true, "Kind": true, "Class": true, "Tensor cores": true, "Launched by": true, "Collective": true, "Group": true, "Divided": true, "Reading": true,
 	"Unit": true, "UTC": true, "Covers": true, "File": true, "Format": true, "Used": true, "Clock placed": true, "By what": true, "First problems": true, "Note": true, "SHA-256": true,
-	"Group kind": true, "Across hosts": true, "Judged": true, "Trace": true, "Late: known or why not": true, "Clock": true}
+	"Group kind": true, "Across hosts": true, "Judged": true, "Trace": true, "Late: known or why not": true, "Clock": true, "Type": true, "Against the part": true}
 
 // plainNumbers count things or stand beside a column with their unit; every other number has its unit in the heading.
 var plainNumbers = map[string]bool{"Rank": true, "Order": true, "Steps": true, "Step": true, "Calls": true, "Rows": true, "Problems": true, "Value": true, "Group members": true}

@@ -191,7 +191,7 @@ func ptr[T any](v T) *T { return &v }
 func kernels(r *render.Report) *sheet {
 	s := &sheet{name: "Kernels", table: "Kernels", none: "no kernel was recorded", frozen: 2, columns: []column{{title: "GPU"}, {title: "Kernel or copy"}, {title: "Full name", width: 36}, {title: "Kind"}, {title: "Rank", kind: count}, {title: "Class"}, {title: "Calls", kind: count},
 		{title: "Total (ms)", kind: ms, bar: true}, {title: "Median (µs)", kind: ms}, {title: "Tensor cores"}, {title: "Launched by", width: 30}, {title: "Size (bytes)", kind: count}, {title: "Exposed (ms)", kind: ms}, {title: "Speed of copies of at least 1 MiB (bytes/s)", kind: count, width: 18},
-		{title: "Of known shapes (ms)", kind: ms}, {title: "Type"}, {title: "Arithmetic (FLOP/s)", kind: count, width: 16}, {title: "Of the part's peak", kind: share}, {title: "Memory (bytes/s)", kind: count, width: 16}, {title: "Of the part's bandwidth", kind: share}, {title: "Against the part", width: 18}}}
+		{title: "Of known shapes (ms)", kind: ms}, {title: "Type"}, {title: "Arithmetic (FLOP/s)", kind: count, width: 16}, {title: "Of the part's peak (%)", kind: share}, {title: "Memory (bytes/s)", kind: count, width: 16}, {title: "Of the part's bandwidth (%)", kind: share}, {title: "Against the part", width: 18}}}
 	for i := range r.Kernels {
 		k := &r.Kernels[i]
 		var shaped any
